@@ -2,9 +2,9 @@
  *
  *   term and vote (durable) -> entries -> snapshot -> state -> messages -> timer -> commit, apply
  *
- * Only term and vote gate messages: an acknowledgement of entries exists only after they were
- * reported as persisted, and a leader's own vote for them too. So a leader lets the messages leave
- * before it writes (rlog_write_due). */
+ * Messages wait only until term and vote are durable. They need not wait for entries: a follower
+ * acknowledges entries, and a leader counts itself, only after the entries were reported as
+ * persisted. So a leader lets the messages leave before it writes (rlog_write_due). */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "raft/core/rlog_core_internal.h"
@@ -20,11 +20,13 @@ _Static_assert((int)RLOG_COMMAND == (int)RAFT_COMMAND && (int)RLOG_BARRIER == (i
 enum { LIBRAFT_VERSION = 2201, CATCH_UP_ROUND_MS = 5000 };
 _Static_assert(RAFT_VERSION_NUMBER == LIBRAFT_VERSION, "libraft 0.22.1 exactly");
 
-/* Weak, because a shared libraft hides the function; the build's check then replaces ours. */
+/* Weak, because a shared libraft hides the function. The check at build time then replaces the
+ * check at run time. */
 int raft_version_number(void) __attribute__((weak));
 
-/* libraft's ways out of a failed allocation leave it half changed, and some free twice: so there
- * are none. What we hand over to it is allocated by mem.h, and fails cleanly. */
+/* After a failed allocation libraft leaves its state half changed, or frees memory twice. So
+ * libraft's own allocations abort the process instead of failing. Memory that we allocate for
+ * libraft comes from mem.h and may fail. */
 
 static void *heap_malloc(void *data, size_t size)
 {
@@ -108,7 +110,7 @@ enum status rlog_core_init(struct rlog_core *c, const struct rlog_core_options *
                             .log.first = 1,
                             .random = o->seed};
     if (o->trailing !=
-        0) /* send less than the log keeps, or followers need one snapshot after another */
+        0) /* send less than the log keeps: otherwise a follower needs snapshot after snapshot */
         c->inflight_max = MIN(c->inflight_max, MAX(o->trailing / 2, 4u));
     if (raft_init(&c->raft, NULL, NULL, o->id, "-") != 0)
         return ST_INTERNAL;
@@ -117,8 +119,8 @@ enum status rlog_core_init(struct rlog_core *c, const struct rlog_core_options *
     raft_set_election_timeout(&c->raft, o->election_ms);
     raft_set_heartbeat_timeout(&c->raft, o->heartbeat_ms);
     raft_set_pre_vote(&c->raft, true);
-    /* No other change while one server catches up: a dead one is given up soon, a slow one begun
-     * anew. */
+    /* While a server catches up, no other change can be made. So a dead server is given up soon,
+     * and a slow server starts again. */
     raft_set_max_catch_up_round_duration(&c->raft, CATCH_UP_ROUND_MS);
     return ST_OK;
 }
@@ -294,7 +296,8 @@ static void update_term(struct rlog_core *c, const struct raft_update *up)
     c->vote = vote;
 }
 
-/* Writes in flight that a truncation at `from` overtook vouch for nothing behind it (R10). */
+/* After a truncation at `from`, the end of a write that was in flight says nothing about entries
+ * from `from` on (R10). */
 static void writes_clip(struct rlog_core *c, uint64_t from)
 {
     for (size_t i = 0; i < c->n_writes; i++) {
@@ -347,10 +350,10 @@ static void log_truncate(struct rlog_core *c, uint64_t index)
     c->rollbacks += c->log.n_changes < changes;
 }
 
-/* libraft's no-op at the beginning of a term: 8 zero bytes of its own memory. */
+/* Copy libraft's no-op for the beginning of a term: 8 zero bytes in libraft's memory. */
 static struct rlog_entry noop_take(const struct raft_entry *e)
 {
-    /* abort without memory: libraft has the entry already */
+    /* abort if out of memory: libraft has the entry already */
     struct rlog_block *block = rlog_block_must(e->buf.len);
     memcpy(rlog_block_data(block), e->buf.base, e->buf.len);
     struct rlog_entry entry = {e->term, RLOG_BARRIER, bytes_of(rlog_block_data(block), e->buf.len),
@@ -550,7 +553,7 @@ void rlog_core_notified(struct rlog_core *c, uint64_t from, uint64_t term, uint6
     apply_committed(c);
 }
 
-/* The highest index that the writes up to `seq` vouch for (R10). */
+/* The highest index that is durable once the writes up to `seq` are done (R10). */
 static uint64_t writes_pop(struct rlog_core *c, uint64_t seq)
 {
     uint64_t ack = 0;

@@ -1,9 +1,9 @@
 /* The filter around libraft's I/O-free core.
  *
- * Bare, raft_step() has faults that loss, delay, restart and membership change reach (F1 to F12).
- * This module feeds it only what it can take, repairs what it gives out, keeps the log in memory,
- * and asserts its invariants around each step. It does no I/O and reads no clock: everything comes
- * in through calls and leaves through `struct rlog_core_ops`.
+ * Used directly, raft_step() has faults that show after loss, delay, restart or a change of members
+ * (F1 to F12). This module gives libraft only messages that libraft handles correctly, repairs
+ * libraft's messages, keeps the log in memory, and asserts invariants around each step. The module
+ * does no I/O and reads no clock: output leaves through `struct rlog_core_ops`.
  *
  *   rlog_core.c          life cycle, one step, the order in which an update is handled
  *   rlog_core_log.c      entries in memory
@@ -42,10 +42,10 @@ struct rlog_conf_bytes {
     uint8_t bytes[RLOG_CONF_MAX];
 };
 
-/* The form that libraft decodes, with every length checked first. ST_INVALID: malformed, no voter,
- * too many members, a name or address that is not one. */
+/* Decode the form that libraft stores; every length is checked first. ST_INVALID: malformed, no
+ * voter, too many members, an invalid name or address. */
 NODISCARD enum status rlog_conf_decode(struct bytes encoded, struct rlog_conf *ret_conf);
-/* Sets len and bytes, not index. ST_INVALID: rlog_conf_decode would refuse it; ST_TOO_BIG. */
+/* Set len and bytes, not index. ST_INVALID: rlog_conf_decode would refuse them; ST_TOO_BIG. */
 NODISCARD enum status rlog_conf_encode(const struct rlog_conf *conf, struct rlog_conf_bytes *ret);
 const struct rlog_member *rlog_conf_find(const struct rlog_conf *conf, uint64_t id);
 unsigned rlog_conf_voters(const struct rlog_conf *conf);
@@ -91,23 +91,23 @@ struct rlog_message {
     const struct rlog_entry *entries;
 };
 
-/* A finished own or received snapshot as the core must know it. */
+/* A finished snapshot, own or received, as far as the core must know it. */
 struct rlog_core_snapshot {
     uint64_t index, term;
     struct rlog_conf_bytes conf;
 };
 
-/* Calls out, made while a step is handled, in the order of PROTOCOL.md "The core". They must not
- * call back into the core, except `apply`, which may not either. */
+/* Functions that the core calls while it handles a step, in the order of PROTOCOL.md "The core".
+ * None of them may call back into the core, not even `apply`. */
 struct rlog_core_ops {
     /* Store term and vote durably before returning; a failure stops the core. */
     enum status (*persist)(void *ctx, uint64_t term, uint64_t vote);
-    /* Truncate from `index` if it is not behind the end, then write. Returns a growing number. */
+    /* Truncate from `index` on, if the log reaches that far, and write. The number grows. */
     uint64_t (*append)(void *ctx, uint64_t index, const struct rlog_entry *entries, unsigned n);
     void (*send)(void *ctx, uint64_t to, const struct rlog_message *message);
-    /* `to` lacks entries that the log no longer has. Repeated while true. */
+    /* The peer `to` needs entries that the log no longer has. Repeated as long as that is so. */
     void (*offer)(void *ctx, uint64_t to);
-    /* The offered snapshot is wanted: the log in memory now starts behind it. */
+    /* The core accepts the offered snapshot: the log in memory now starts behind the snapshot. */
     void (*install)(void *ctx);
     /* Called when leadership, leader or term has changed. */
     void (*state)(void *ctx);
@@ -199,38 +199,38 @@ bool rlog_core_credible(const struct rlog_core *c, uint64_t from, const struct r
 void rlog_core_receive(struct rlog_core *c, uint64_t from, const struct rlog_message *m,
                        uint64_t now_ms);
 void rlog_core_written(struct rlog_core *c, uint64_t seq, uint64_t now_ms);
-/* The leader `from` has committed everything up to `commit`. libraft learns a commit index only
- * from the next entries or heartbeat. */
+/* The leader `from` has committed everything up to `commit`. Without this message libraft learns a
+ * commit index only from the next entries or heartbeat. */
 void rlog_core_notified(struct rlog_core *c, uint64_t from, uint64_t term, uint64_t commit,
                         uint64_t now_ms);
-/* At or after c->timeout_ms, which may have moved after any call. */
+/* Handle a timeout. Call at or after c->timeout_ms; every function here may change that time. */
 void rlog_core_timeout(struct rlog_core *c, uint64_t now_ms);
 
-/* Leader. ST_NOT_LEADER, nothing appended; else *ret_index is the entry's. */
+/* Leader: append an entry. ST_NOT_LEADER: nothing appended. *ret_index: index of the entry. */
 NODISCARD enum status rlog_core_submit(struct rlog_core *c, enum rlog_entry_type type,
                                        const struct rlog_entry *entry, uint64_t now_ms,
                                        uint64_t *ret_index);
-/* The complete next configuration: one member added, removed or changed. ST_NOT_LEADER; ST_BUSY:
- * one is pending, a catch-up runs, or nothing of this term is committed yet (F3: a barrier is
- * submitted, try again); ST_INVALID: two voters, and the leader would lose its vote; more than one
- * difference. */
+/* Leader: propose the complete next configuration, with one member added, removed or changed.
+ * ST_NOT_LEADER; ST_BUSY: one is pending, a catch-up runs, or nothing of this term is committed yet
+ * (F3: the core submits a barrier; try again); ST_INVALID: of two voters the leader would lose its
+ * vote, or more than one member differs. */
 NODISCARD enum status rlog_core_change(struct rlog_core *c, const struct rlog_conf *next,
                                        uint64_t now_ms, uint64_t *ret_index);
 enum rlog_core_progress { RLOG_CORE_BEHIND, RLOG_CORE_RUNNING, RLOG_CORE_CAUGHT_UP };
-/* Leader: how far a non-voter is. CAUGHT_UP only if it also knows itself (F10). */
+/* Leader: how far a non-voter is. CAUGHT_UP only if it has the committed configuration (F10). */
 enum rlog_core_progress rlog_core_progress(struct rlog_core *c, uint64_t id);
-/* Leader: let a SPARE have entries. ST_NOT_LEADER, ST_BUSY, ST_INVALID. */
+/* Leader: begin to send entries to a SPARE. ST_NOT_LEADER, ST_BUSY, ST_INVALID. */
 NODISCARD enum status rlog_core_catch_up(struct rlog_core *c, uint64_t id, uint64_t now_ms);
-/* Leader: `id` must have everything (rlog_core_match == last). ST_NOT_LEADER, ST_INVALID, ST_BUSY.
- */
+/* Leader: transfer leadership to `id`, which must have every entry (rlog_core_match == last).
+ * ST_NOT_LEADER, ST_INVALID, ST_BUSY. */
 NODISCARD enum status rlog_core_transfer(struct rlog_core *c, uint64_t id, uint64_t now_ms);
 
 /* A snapshot at `snap` (at or below applied, above the last one) is durable; keep `trailing`
  * entries before it. Returns the index up to which entries were forgotten, 0 none. */
 uint64_t rlog_core_snapshot(struct rlog_core *c, const struct rlog_core_snapshot *snap,
                             uint64_t trailing, uint64_t now_ms);
-/* All of a leader's snapshot was received and verified. ops.install follows from inside when it is
- * wanted; false: it is not, delete it. */
+/* A snapshot of a leader was received and verified. If the core wants it, the core calls
+ * ops.install before it returns true. False: delete the snapshot. */
 bool rlog_core_offer(struct rlog_core *c, uint64_t from, uint64_t term,
                      const struct rlog_core_snapshot *snap, uint64_t now_ms);
 /* The wanted snapshot is durable, the log on disk begins behind it, the machine is restored. */

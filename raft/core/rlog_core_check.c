@@ -1,10 +1,10 @@
 /* Invariants around each step (PROTOCOL.md, "The core"). libraft's release build has no assertions,
- * so a broken one would otherwise show as lost data much later. */
+ * so a broken invariant would show as lost data much later. */
 #include "raft/core/rlog_core_internal.h"
 
-/* The guards once more, where their effect enters libraft: a message that one of them should have
- * changed or kept back does not pass. Where a planted bug switches a guard off, this goes with it:
- * the bug must show by what it does. */
+/* Check messages again where they enter libraft: a message that a guard should have changed or
+ * dropped must not pass. A planted bug that switches off a guard switches off its check here too,
+ * because the bug must show by its effects. */
 static void check_receive(const struct rlog_core *c, const struct raft_message *m)
 {
     const struct raft_append_entries_result *ar = &m->append_entries_result;
@@ -44,7 +44,7 @@ static void check_submit(const struct rlog_core *c, const struct raft_entry *e)
     ASSERT(c->raft.configuration_uncommitted_index == 0);
 }
 
-/* R10: what is reported as durable is what was written, not what replaced it. */
+/* R10: a finished write makes durable the entries that it wrote, not entries that replaced them. */
 static void check_persisted(const struct rlog_core *c, uint64_t index)
 {
     ASSERT(c->raft.state != RAFT_CANDIDATE);
@@ -77,7 +77,8 @@ void rlog_core_check_before(struct rlog_core *c, const struct raft_event *event)
     }
 }
 
-/* A server that votes: whatever its own configuration calls it (F10). */
+/* When a vote request enters libraft, libraft must see this node as a voter, whatever the
+ * configuration of the node says (F10). */
 void rlog_core_check_voter(struct rlog_core *c, const struct raft_event *event)
 {
     if (event->type != RAFT_RECEIVE || event->receive.message->type != RAFT_REQUEST_VOTE)
@@ -86,7 +87,7 @@ void rlog_core_check_voter(struct rlog_core *c, const struct raft_event *event)
            raft_last_index(&c->raft) == 0 || raft_role(&c->raft) == RAFT_VOTER);
 }
 
-/* Replies go out with numbers that were set, and true (F4, F6). */
+/* The numbers in a reply must be set, and must be true (F4, F6). */
 void rlog_core_check_reply(const struct rlog_core *c, const struct raft_message *m)
 {
     const struct raft_append_entries_result *ar = &m->append_entries_result;

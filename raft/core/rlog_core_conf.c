@@ -4,8 +4,8 @@
  *
  * text: the id as 16 hex digits, the name and the address, separated by single spaces. The id is
  * repeated because libraft wants every text to differ, and a node that rejoins keeps its name and
- * address under a new id. libraft's own decoder reads past the end of a short buffer, so nothing
- * reaches it that has not passed this one. */
+ * address under a new id. libraft's own decoder reads past the end of a short buffer, so libraft
+ * gets only bytes that passed the decoder in this file. */
 #include "base/buf.h"
 #include "raft/core/rlog_core.h"
 

@@ -6,7 +6,7 @@
 #include "raft/core/rlog_core.h"
 #include "raft/txn/rlog_txn.h"
 
-/* One event, handled to the end, then everything newly committed applied. Returns libraft's code;
+/* Handle one event to the end, then apply all entries that it committed. Returns libraft's code;
  * the core is stopped unless the caller knows the code to be harmless. */
 int rlog_core_step(struct rlog_core *c, struct raft_event *event);
 /* rlog_core_step for an event that may not fail: any error stops the core. */
@@ -18,7 +18,7 @@ void rlog_core_commit_change(struct rlog_core *c, uint64_t index);
 /* Count and log a message that a correct peer never sends. */
 void rlog_core_alarm(struct rlog_core *c, uint64_t from, const char *what);
 
-/* rlog_core_conf.c users: the configuration as libraft wants to own it. ST_INVALID. */
+/* The configuration in memory that libraft may own. ST_INVALID. */
 NODISCARD enum status rlog_core_raft_conf(struct bytes encoded,
                                           struct raft_configuration *ret_conf);
 

@@ -33,7 +33,8 @@ void rlog_core_log_done(struct rlog_core_log *log)
     *log = (struct rlog_core_log){.first = 1};
 }
 
-/* Room for one more entry: first by closing the gap in front, if that is half of the array. */
+/* Make room for one more entry: first by closing the gap in front, if the gap is half of the
+ * array. */
 static void log_make_room(struct rlog_core_log *log)
 {
     if (log->skip + log->n < log->cap)

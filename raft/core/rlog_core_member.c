@@ -1,5 +1,5 @@
-/* Operations of a leader: entries, configurations, catch-up, transfer. libraft checks little of
- * them, so they are checked here. */
+/* Operations of a leader: entries, configurations, catch-up, transfer. libraft checks few of their
+ * arguments, so this file checks them. */
 #include "raft/core/rlog_core_internal.h"
 
 static int submit(struct rlog_core *c, const struct rlog_entry *entry, enum rlog_entry_type type)
@@ -63,8 +63,8 @@ static unsigned conf_differences(const struct rlog_conf *now, const struct rlog_
     return differences + (next->n - at);
 }
 
-/* Nothing of this term is committed: a configuration of an older leader may yet be, and the two may
- * have no majority in common (F3). */
+/* While nothing of this term is committed, a configuration of an older leader may still become
+ * committed. Its majority and the majority of a new configuration may share no member (F3). */
 static bool term_settled(const struct rlog_core *c)
 {
     return planted(PLANT_F3_CHANGE_READY) || rlog_core_term_of(c, c->commit) == c->term;

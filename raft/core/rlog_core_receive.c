@@ -86,8 +86,9 @@ static bool vote_result_wanted(const struct rlog_core *c, const struct raft_requ
     return !(pre_vote && r->vote_granted && r->term > c->term + 1);
 }
 
-/* Feed one message. `entries` are those of an AppendEntries; libraft gets an array whose payloads
- * point into our blocks and whose batch is a token that it frees or leaves to us. */
+/* Feed one message to libraft. `entries` are the entries of an AppendEntries message. libraft gets
+ * an array whose payloads point into our blocks. The array's batch is a token that libraft either
+ * frees or leaves to us. */
 void rlog_core_feed(struct rlog_core *c, struct raft_message *m, const struct rlog_entry *entries)
 {
     struct raft_event event = {.type = RAFT_RECEIVE};
@@ -133,8 +134,8 @@ static bool log_matches(const struct rlog_core *c, uint64_t prev_index, uint64_t
     return prev_index == 0 || rlog_core_term_of(c, prev_index) == prev_term;
 }
 
-/* A leader appends a second CHANGE only after the first is committed: where our log agrees with the
- * leader's up to the new one, a pending one before it is committed too (F1). */
+/* A leader appends a second CHANGE only after the first is committed. So if our log agrees with the
+ * leader's log up to a new CHANGE, an earlier CHANGE that is pending here is committed too (F1). */
 static void settle_pending(struct rlog_core *c, const struct raft_append_entries *piece)
 {
     uint64_t pending = c->raft.configuration_uncommitted_index, index = piece->prev_log_index + 1;
@@ -162,8 +163,9 @@ static const struct rlog_entry *append_trim(const struct rlog_core *c,
     return entries + covered;
 }
 
-/* A leader of our term or a later one has every committed entry. Where it contradicts one, one of
- * us is damaged: libraft would stop too, but knows only its own, smaller commit index. */
+/* A leader of our term or a later one has every committed entry. If its log contradicts a committed
+ * entry of ours, one of the two nodes is damaged. libraft would stop too, but checks only up to its
+ * own, smaller commit index. */
 static bool append_contradicts(struct rlog_core *c, const struct raft_append_entries *ae,
                                const struct rlog_entry *entries)
 {
@@ -185,8 +187,8 @@ static bool append_contradicts(struct rlog_core *c, const struct raft_append_ent
     return false;
 }
 
-/* libraft records a CHANGE at the index of the first new entry of a message: cut the message so
- * that every CHANGE comes first in its piece (F1). */
+/* Cut a message so that every CHANGE is the first entry of its piece (F1): libraft records a CHANGE
+ * at the index of the first new entry of a message. */
 static void receive_append(struct rlog_core *c, const struct rlog_message *m)
 {
     struct raft_message piece = m->raft;
@@ -210,7 +212,7 @@ static void receive_append(struct rlog_core *c, const struct rlog_message *m)
         ae->prev_log_term = entries[n - 1].term;
         entries += n;
         left -= n;
-        /* A piece that was refused takes the rest with it. */
+        /* If libraft refused a piece, drop the rest of the message. */
     } while (left > 0 && !c->dead && log_matches(c, ae->prev_log_index, ae->prev_log_term));
 }
 

@@ -25,8 +25,9 @@ static void send_one(struct rlog_core *c, const struct raft_message *m,
     c->ops.send(c->ops.ctx, m->server_id, &out);
 }
 
-/* An empty message goes ahead of entries that are still on their way, and would be refused for the
- * lack of them. Anchor it at what the peer acknowledged, while those may still arrive. */
+/* Choose the previous entry of an empty message. The message may overtake entries that were sent
+ * before it, and would then be rejected because the peer lacks them. As long as such entries may
+ * arrive, name the last entry that the peer acknowledged. */
 static void heartbeat_anchor(struct rlog_core *c, const struct rlog_core_peer *peer,
                              struct raft_append_entries *ae)
 {
@@ -48,11 +49,12 @@ static bool votes_in(const struct raft_configuration *conf, uint64_t id)
     return false;
 }
 
-/* The first of the entries index..end-1 that `to` may not have yet, or `end`. A server stands for
- * election only if its newest configuration calls it a voter. If that one is never committed, the
- * server may be the only one that could win, so it learns that it loses its vote when that is
- * settled; its reply does not count for it (F12). The configuration before is libraft's, which a
- * restarted leader has too, before it knows what is committed. */
+/* The first of the entries index..end-1 that must not be sent to `to` yet; `end`: all may be sent
+ * (F12). A CHANGE that takes the vote of `to` waits until the CHANGE is committed. A server stands
+ * for election only if its newest configuration calls it a voter; if the CHANGE is never committed,
+ * `to` may be the only server that can win. The reply of `to` does not count for this CHANGE. The
+ * code compares with libraft's committed configuration: a restarted leader has it before the leader
+ * knows what is committed. */
 static uint64_t kept_back(const struct rlog_core *c, uint64_t to, uint64_t index, uint64_t end)
 {
     uint64_t change = c->raft.configuration_uncommitted_index;
@@ -63,8 +65,8 @@ static uint64_t kept_back(const struct rlog_core *c, uint64_t to, uint64_t index
     return loses_vote ? change : end;
 }
 
-/* One message of the core may become several, each with the last entry of the one before as its
- * previous, so that a frame stays small. */
+/* Split a message of the core so that each frame stays small. Each piece names the last entry of
+ * the piece before as its previous entry. */
 static void send_append(struct rlog_core *c, const struct raft_message *m)
 {
     struct raft_message piece = *m;

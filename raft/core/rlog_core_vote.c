@@ -11,10 +11,10 @@ static bool request_stale(const struct rlog_core *c, const struct raft_event *ev
            (m->type == RAFT_INSTALL_SNAPSHOT && m->install_snapshot.term < term);
 }
 
-/* A server votes only if its own newest configuration, which may be old or uncommitted, calls it a
- * voter, and a non-voter never forgets a silent leader: together they can leave a cluster without
- * leader for good (F10). Votes are safe by term and log alone; candidates count only their voters.
- */
+/* Two rules of libraft can leave a cluster without a leader for good (F10). A server votes only if
+ * its own newest configuration, which may be old or uncommitted, calls it a voter. And a non-voter
+ * never forgets a silent leader. Term and log alone make a vote safe, because a candidate counts
+ * only the votes of its own voters. */
 static bool vote_needs_role(struct rlog_core *c, const struct raft_event *event)
 {
     return !planted(PLANT_F10_VOTE_ROLE) && event->type == RAFT_RECEIVE &&
@@ -62,7 +62,8 @@ void rlog_core_heard(struct rlog_core *c, const struct raft_message *m)
         c->heard_ms = c->now_ms;
 }
 
-/* A spare that was once sent to keeps an old send time: the timer would fire for ever (F11). */
+/* A spare that was sent entries once keeps an old send time: the timer would fire again and again
+ * (F11). */
 void rlog_core_timer_update(struct rlog_core *c)
 {
     uint64_t at = raft_timeout(&c->raft);
@@ -70,8 +71,8 @@ void rlog_core_timer_update(struct rlog_core *c)
 }
 
 /* libraft lets a sole voter lead without a new term, although the term may have had a leader. Make
- * it vote for itself in a fresh term first. An old vote for itself proves nothing: it may have lost
- * that election (F2). */
+ * it vote for itself in a fresh term first. A vote for itself in an old term proves nothing: the
+ * node may have lost that election (F2). */
 static bool sole_voter_needs_vote(const struct rlog_core *c)
 {
     return !planted(PLANT_F2_SOLE_VOTER) && c->raft.state == RAFT_FOLLOWER &&

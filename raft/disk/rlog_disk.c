@@ -62,7 +62,7 @@ static void compact_kick(struct rlog_disk *disk)
     disk_work_submit(&disk->compact);
 }
 
-/* The work is the loop's again: look at its outcome, before it may be submitted anew. */
+/* The work has ended: look at its outcome before the work may be submitted again. */
 void disk_work_take(struct disk_work *w)
 {
     struct reason reason;

@@ -48,10 +48,11 @@ struct rlog_loaded {
 void rlog_loaded_done(struct rlog_loaded *loaded);
 
 struct rlog_disk_ops {
-    /* Entries up to `index` of writes up to `write_seq` are durable. In order, raft thread. */
+    /* The writes up to `write_seq` are durable, with their entries up to `index`. Called in order,
+     * on the raft thread. */
     void (*written)(void *ctx, uint64_t write_seq);
     /* A write, a sync (ST_IO, ST_NO_SPACE) or an allocation (ST_NOMEM) failed; the process must
-     * stop. Once. */
+     * stop. Called once. */
     void (*fatal)(void *ctx, enum status why, const struct reason *reason);
     void *ctx;
 };
@@ -97,18 +98,18 @@ bool rlog_disk_idle(const struct rlog_disk *disk);
  * but is rare. After a failure nothing more is written. */
 NODISCARD enum status rlog_disk_set_term(struct rlog_disk *disk, uint64_t term, uint64_t vote);
 
-/* Queue a truncation from `index` (if it is not behind the end) and `n` entries from `index`, until
- * rlog_disk_write. Several queued writes become one write and one sync; `written` follows.
- * References the entries' blocks until then. Returns the write's sequence number, growing by one.
- * Writes that were queued before an install reset the log are dropped, but their numbers are
- * reported. Terms may not fall. */
+/* Queue `n` entries from `index` on, which replace all entries from `index` on. rlog_disk_write
+ * begins to write the queue. Several queued writes become one write and one sync; then `written` is
+ * called. The disk holds references to the entries' blocks until then. Returns the write's sequence
+ * number, growing by one. Writes that were queued before an install reset the log are dropped, but
+ * their numbers are reported. Terms may not fall. */
 uint64_t rlog_disk_append(struct rlog_disk *disk, uint64_t index, const struct rlog_entry *entries,
                           unsigned n);
 /* Begin to write the queue, at the latest when the running write is done. */
 void rlog_disk_write(struct rlog_disk *disk);
-/* Start-up only, before the first append; blocks. Drop the whole log: from now on it is empty and
- * begins at `first`, whose predecessor has `prev_term` (a snapshot replaced it, and the crash came
- * before the log was reset). Durable when it returns. */
+/* Drop the whole log, which then is empty and begins at `first`; the entry before has the term
+ * `prev_term`. Needed if a crash came after an installed snapshot replaced the log and before the
+ * log was reset. Start-up only, before the first append. Blocks; durable on return. */
 NODISCARD enum status rlog_disk_reset(struct rlog_disk *disk, uint64_t first, uint64_t prev_term);
 /* Entries ≤ `upto` are no longer needed. Removes whole segments, and none above the oldest of the
  * `snapshots_kept` newest snapshots: if the newest snapshot is damaged, an older one and the log

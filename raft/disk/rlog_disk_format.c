@@ -36,7 +36,7 @@ static uint32_t sector_crc(const uint8_t *sector, uint32_t salt, uint64_t number
     return crc32c(salt ^ (uint32_t)number, bytes_of(sector, AT_CRC));
 }
 
-/* Number of set bits, as soon as there are more than `enough`. */
+/* The number of set bits; counting stops above `enough`. */
 static unsigned bits_set(const uint8_t *sector, unsigned enough)
 {
     unsigned n = 0;
@@ -186,7 +186,7 @@ static struct sector_info sector_at(const struct segment_image *image, uint64_t 
     return sector_read(image->data + off, image->salt, off / SECTOR);
 }
 
-/* Sequence numbers are compared by their low halves: 2^31 batches do not fit a segment. */
+/* Only the low halves of sequence numbers are compared: a segment has no room for 2^31 batches. */
 static bool seq_after(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) > 0;
@@ -211,14 +211,15 @@ static struct batch_found damaged(const struct segment_image *image, const struc
     found.state = BATCH_DAMAGED;
     found.bad_at = bad_at;
     found.why = why;
-    /* At the same place only once: then any batch was allowed there, and this one is not it. */
+    /* If any batch was allowed here, the batch at this place is refused: search behind it. */
     found.resume_at = next_whole_batch(image, want, want->off + (want->any ? SECTOR : 0));
     return found;
 }
 
-/* Something is missing at want->off. It is a torn write only if every sector from here on is one
- * that such a write leaves (new, old, or cut), and none belongs to a later batch: writes follow one
- * another, so a later batch proves that this one had been durable. */
+/* No whole batch stands at want->off. That is a torn write only if every sector from here on is in
+ * a state that a torn write leaves (new, old or cut), and no sector belongs to a later batch.
+ * Batches are written one after another, so a later batch proves that the missing batch was
+ * durable. */
 static struct batch_found tail_judge(const struct segment_image *image,
                                      const struct batch_want *want, struct batch_found found)
 {

@@ -30,8 +30,8 @@ enum {
 enum sector_kind { SECTOR_SEGMENT = 1, SECTOR_FIRST = 2, SECTOR_REST = 3 };
 enum sector_state { SECTOR_UNWRITTEN, SECTOR_CUT, SECTOR_DAMAGED, SECTOR_WHOLE };
 
-/* Mixed into every checksum of a segment, so that what a recycled file held before, or another
- * node's file, never passes. */
+/* Mixed into every checksum of a segment. Old content of a recycled file, or content of another
+ * node's file, then never passes. */
 uint32_t segment_salt(uint64_t id, uint64_t number);
 /* Extend the hash chain over all sectors of all batches. */
 uint64_t chain_next(uint64_t chain, uint32_t crc);
@@ -64,8 +64,8 @@ struct segment_header {
 
 enum { BATCH_TRUNCATE = 1, BATCH_MARK = 2, BATCH_CLEAN = 4 };
 
-/* Removes the entries from `first` on, then appends `n`. A mark holds none: that it exists proves
- * that everything before it was durable. */
+/* Removes the entries from `first` on, then appends `n`. A mark has no entries: a mark proves that
+ * everything before it was durable. */
 struct batch_header {
     uint32_t flags;
     uint64_t seq;
@@ -127,8 +127,8 @@ struct batch_found {
     const char *why;      /* if torn or damaged: the reason as static text */
 };
 
-/* The batch `seq` that must stand at `off` and continue `chain`. `any` accepts whatever batch
- * stands there (after damage). Reads not beyond `end`. */
+/* Find the batch `seq`, which must stand at `off` and continue `chain`. `any`: accept every batch
+ * at `off`, because damage precedes it. Does not read beyond `end`. */
 struct batch_want {
     uint64_t off, end;
     uint64_t seq, chain;

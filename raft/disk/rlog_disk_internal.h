@@ -44,8 +44,8 @@ struct disk_short {
     struct env_write write;
     struct batch_plan plan;
     struct staged staged;
-    bool running; /* disk_work `write` is running too, then */
-    bool refused; /* env_write needs a thread here: short writes are not tried again */
+    bool running; /* while set, the disk_work `write` is running too */
+    bool refused; /* env_write needs a thread here: do not try short writes again */
 };
 
 /* The next segment while it is zeroed. Owned by the running work, else by the raft thread. */
@@ -199,8 +199,8 @@ void snapshot_path(const struct rlog_disk *disk, uint64_t index, uint64_t term,
                    char path[DISK_PATH_MAX]);
 /* Remember that a file was read back and verified. Takes the lock. */
 void snapshot_verified(struct rlog_disk *disk, uint64_t index, uint64_t term);
-/* Index of the oldest snapshot that is kept: the log above must stay. 0: too few snapshots. Under
- * the lock. */
+/* Index of the oldest snapshot that is kept: the log above that index must stay. 0: too few
+ * snapshots. Under the lock. */
 uint64_t snapshot_floor(const struct rlog_disk *disk);
 
 #endif

@@ -131,8 +131,8 @@ static enum status tail_take(struct loading *l)
     return ST_OK;
 }
 
-/* The newest batch may be in the page cache only, even after a failed sync: write it again, so that
- * what was read is durable before anything is answered from it. */
+/* Write the newest batch again: it may be in the page cache only, even after a failed sync. No
+ * reply may depend on data that is not durable. */
 static enum status rewrite_last(struct loading *l)
 {
     struct tail *t = &l->disk->tail;

@@ -29,7 +29,7 @@ static enum status has_content(struct fs *fs, const char *dir, bool *ret_any)
     bool any = false;
     for (size_t i = 0; i < ARRAY_LEN(subs); i++) {
         char path[DISK_PATH_MAX];
-        (void)snprintf(path, sizeof path, "%s/%s", dir, subs[i]); /* fits: `dir` is bounded */
+        (void)snprintf(path, sizeof path, "%s/%s", dir, subs[i]); /* not cut: `dir` is bounded */
         enum status st = fs_list(fs, path, count_one, &any);
         if (st != ST_NOT_FOUND)
             TRY(st);
@@ -60,7 +60,7 @@ static enum status make_dirs(struct fs *fs, const char *dir)
     return fs_sync_dir(fs, dir);
 }
 
-/* Write the identity last: with it the replica exists. */
+/* Write the identity last: the replica exists only with its identity. */
 static enum status create_locked(struct fs *fs, const char *dir,
                                  const struct rlog_identity *identity, struct reason *reason)
 {
@@ -138,7 +138,8 @@ static enum status wipe_folder(struct fs *fs, const char *dir, const char *sub)
     return fs_sync_dir(fs, path);
 }
 
-/* Without the identity the rest is a replica that cannot be used, until it is gone too. */
+/* Remove the identity first: without an identity the remaining files cannot be used as a
+ * replica. */
 static enum status wipe_locked(struct fs *fs, const char *dir)
 {
     TRY(wipe_file(fs, dir, "identity"));

@@ -4,7 +4,7 @@
  *
  * It is zeroed on LANE_POOL, one durable piece after the other with pauses between: 8 MiB at once
  * would keep every write of the log waiting behind them for tens of milliseconds. There are no
- * pauses while the log fills its segment faster than this one grows. */
+ * pauses while the log fills its segment faster than the next segment grows. */
 #include "base/trace.h"
 #include "raft/disk/rlog_disk_internal.h"
 
@@ -33,7 +33,7 @@ static enum status making_end(struct rlog_disk *disk)
     return st;
 }
 
-/* Give up if the disk is full: that is no failure before the segment is needed. */
+/* Give up if the disk is full: no write fails before the log needs the segment. */
 static enum status making_gives_up(struct rlog_disk *disk, enum status why)
 {
     char path[DISK_PATH_MAX];

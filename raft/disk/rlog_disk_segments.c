@@ -1,9 +1,9 @@
 /* Reading the log back: every segment in order, every batch checked against the one before.
  *
  * Damage does not stop the reading. Every batch says where it stands (its first index, the term
- * before it), so reading goes on at the next whole one with the entries before it forgotten;
- * whether that matters is decided by the caller, who knows which index a verified snapshot covers.
- */
+ * before it), so reading goes on at the next whole batch and forgets the entries before that batch.
+ * The caller decides whether the damage matters, because the caller knows which index a verified
+ * snapshot covers. */
 #include "base/mem.h"
 #include "base/plant.h"
 #include "raft/disk/rlog_disk_found.h"
@@ -154,7 +154,8 @@ static enum status batch_apply(struct finder *d, const struct batch_header *h, s
     return ST_OK;
 }
 
-/* One whole batch. What does not fit is damage; reading goes on behind it. */
+/* Add one whole batch to the log. A batch that does not fit the log is damage; reading goes on
+ * behind that batch. */
 static enum status batch_take(struct finder *d, const struct segment_image *image, uint64_t off,
                               const struct batch_found *b)
 {
@@ -176,7 +177,8 @@ static enum status batch_take(struct finder *d, const struct segment_image *imag
         d->void_before = f->lost_end = false;
     }
     const char *fault = batch_fault(f, h);
-    /* A truncation after a restart inside its range looks like an append: both begin at `first`. */
+    /* If reading began anew inside the range of a truncation, the truncation looks like an append.
+     */
     if (fault != NULL && f->n == 0 && h->first == f->base && h->prev_term == f->prev_term)
         fault = NULL;
     enum status st = fault == NULL ? batch_apply(d, h, payload, block) : ST_OK;
@@ -198,7 +200,7 @@ static enum status batch_take(struct finder *d, const struct segment_image *imag
 enum next_segment {
     NEXT_NONE,    /* the segment is the end of the log: a torn write is possible */
     NEXT_FOLLOWS, /* the next segment's header says where this segment ends */
-    NEXT_UNKNOWN, /* the next one is damaged or missing, which is reported there */
+    NEXT_UNKNOWN, /* the next segment is damaged or missing, which is reported there */
 };
 
 static void end_found(struct finder *d, const struct batch_found *b, uint64_t off,
@@ -274,7 +276,8 @@ static void header_take(struct finder *d, const struct file_seen *file,
     f->chain = h->chain;
 }
 
-/* Behind a gap the list begins anew: what went before is not needed, or the log is corrupt. */
+/* Begin the list of segments anew behind a gap: the segments before the gap are not needed, or the
+ * log is corrupt. */
 static enum status add_segment(struct log_found *f, const struct segment *segment)
 {
     if (f->n_segments != 0 && f->segments[f->n_segments - 1].number + 1 != segment->number)

@@ -1,11 +1,12 @@
-/* Short writes of the log, which come one at a time while there is little to do: put together on
- * the raft thread and handed to the env, which may not need a thread for them. What the memory of
- * the log's end is, and when it changes, is the same as for long ones.
+/* Short writes of the log, which come one at a time while there is little to do. The raft thread
+ * encodes the batch and hands it to the env, which may write it without a thread. The end of the
+ * log in memory has the same form, and changes at the same moment, as with long writes.
  *
  *   begin -> (write, durable) -> end, if the lock is free; else LANE_LOG ends it
- *        \-> where a thread is needed: all of it is LANE_LOG's
+ *        \-> the write needs a thread: LANE_LOG does all of it
  *
- * The lock is held only while bytes are copied: others who have it may be in a system call. */
+ * The raft thread holds the lock only while it copies bytes, and never waits for the lock: another
+ * thread may hold it during a system call. */
 #include "base/mem.h"
 #include "raft/disk/rlog_disk_internal.h"
 

@@ -1,4 +1,4 @@
-/* The small files of a replica: two copies of term and vote, who it is, and what it is installing.
+/* The small files of a replica: the vote file, the identity, and the record of an install.
  *
  * The vote file (`slot`), written A then B, each durable before the next step; set_term returns
  * after B: A and B equal          no write was interrupted A one ahead of B       a write stopped
@@ -11,7 +11,7 @@
 
 enum { COPIES = 2, SMALL_BYTES = COPIES * SMALL_BLOCK };
 
-/* Both copies at once, for files that get their name only when complete. */
+/* Write both copies at once. Only for a file that gets its name when it is complete. */
 static enum status small_create(struct fs *fs, const char *path, const uint8_t *block)
 {
     const struct bytes parts[COPIES] = {bytes_of(block, SMALL_BLOCK), bytes_of(block, SMALL_BLOCK)};
@@ -101,13 +101,13 @@ enum status vote_file_write(struct rlog_disk *disk, const struct vote_record *re
     return ST_OK;
 }
 
-/* Under a temporary name, then renamed: the file is either whole or not there. */
+/* Write under a temporary name, then rename: the file is either whole or absent. */
 static enum status small_replace(struct fs *fs, const char *dir, const char *name,
                                  const uint8_t *block)
 {
     char path[DISK_PATH_MAX], temporary[DISK_PATH_MAX];
     ASSERT(strlen(dir) < DISK_DIR_MAX && strlen(name) < 32);
-    (void)snprintf(path, sizeof path, "%s/%s", dir, name); /* fits: `dir` is bounded */
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name); /* cannot be cut: `dir` is bounded */
     (void)snprintf(temporary, sizeof temporary, "%s/%s.tmp", dir, name); /* `dir` is bounded */
     TRY(small_create(fs, temporary, block));
     TRY(fs_rename(fs, temporary, path));
@@ -167,7 +167,7 @@ enum status install_load(struct rlog_disk *disk, struct install_record *ret)
     enum status st = small_read(disk->fs, path, blocks);
     if (st != ST_NOT_FOUND)
         TRY(st);
-    /* Not whole: it rotted, and nothing follows from it; the log has to stand by itself. */
+    /* The record is damaged and proves nothing: the log is judged without it. */
     bool whole = install_decode(blocks, disk->identity.id, &found) ||
                  install_decode(blocks + SMALL_BLOCK, disk->identity.id, &found);
     if (st == ST_OK && !whole)

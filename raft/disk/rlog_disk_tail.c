@@ -102,8 +102,8 @@ uint64_t tail_take_spare(struct rlog_disk *disk)
     return t->n_dirty != 0 ? t->dirty[--t->n_dirty] : atomic_fetch_add(&disk->spare_number, 1) + 1;
 }
 
-/* The file of the next segment: the one prepared if it has the size, else one zeroed here and now,
- * which takes the place of a prepared one. */
+/* Open the file of the next segment: the prepared file if its size fits, else a file that is zeroed
+ * here and takes the place of a prepared file. */
 static enum status segment_activate(struct rlog_disk *disk, const struct segment *next,
                                     struct fs_file **ret_file)
 {
@@ -124,7 +124,7 @@ static enum status segment_activate(struct rlog_disk *disk, const struct segment
     return fs_open(disk->fs, to, segment_flags(next->size) | FS_DSYNC, ret_file);
 }
 
-/* A zeroed spare gets the name of the segment that comes next, unless that has come meanwhile. */
+/* Give a zeroed spare file the name of the segment after the active one. */
 enum status tail_prepare(struct rlog_disk *disk, uint64_t spare)
 {
     struct tail *t = &disk->tail;
@@ -151,7 +151,7 @@ static size_t blocks_up(size_t n)
     return (n + FS_BLOCK - 1) / FS_BLOCK * FS_BLOCK;
 }
 
-/* Room for `size` bytes in whole blocks. What the stage held is gone. */
+/* Make room for `size` bytes, rounded up to whole blocks. A stage that grows loses its content. */
 static enum status stage_reserve(struct tail *t, size_t size)
 {
     size = blocks_up(size);
@@ -166,7 +166,7 @@ static enum status stage_reserve(struct tail *t, size_t size)
     return ST_OK;
 }
 
-/* `n` bytes of the stage reach the end of the log: keep those of its last block. */
+/* The log now ends with `n` bytes of the stage: keep the bytes of the last, partial block. */
 static void partial_keep(struct tail *t, size_t n)
 {
     size_t last = n % FS_BLOCK;
@@ -174,7 +174,8 @@ static void partial_keep(struct tail *t, size_t n)
     memcpy(t->partial, t->stage + n - last, last);
 }
 
-/* The header of a fresh segment, then the batch, to `out`. How many bytes. */
+/* Encode the batch into `out`, behind the header of a fresh segment if there is one. Returns the
+ * number of bytes. */
 static size_t encode(struct rlog_disk *disk, const struct batch_plan *plan,
                      const struct segment *fresh, uint8_t *out, uint64_t *ret_chain)
 {
@@ -242,8 +243,8 @@ static enum status remember(struct rlog_disk *disk, const struct batch_plan *pla
     return ST_OK;
 }
 
-/* Behind what the last block holds already, which is written again. Zeros fill up the new last one,
- * as they do in the segment. */
+/* Stage a batch behind the bytes of the last block that are on disk already: the block is written
+ * again as a whole. Zeros fill the new last block, because the segment has zeros there too. */
 static void stage_batch(struct rlog_disk *disk, const struct batch_plan *plan, struct staged *s)
 {
     struct tail *t = &disk->tail;
@@ -259,7 +260,7 @@ static void stage_batch(struct rlog_disk *disk, const struct batch_plan *plan, s
     s->off = s->fresh != NULL ? 0 : t->off - s->before;
 }
 
-/* Writing it came to `st`. Takes the file of a fresh segment. */
+/* Finish a staged write that ended with `st`. Takes over the file of a fresh segment. */
 static enum status staged_done(struct rlog_disk *disk, const struct batch_plan *plan,
                                const struct staged *staged, enum status st)
 {
@@ -405,7 +406,8 @@ enum status tail_mark(struct rlog_disk *disk, uint32_t flags, struct reason *rea
     return tail_write(disk, &plan, reason);
 }
 
-/* The oldest segment goes: to be zeroed and used again, unless enough wait for that. */
+/* Drop the oldest segment. Its file becomes a spare to be zeroed, unless enough spares wait for
+ * that. */
 static enum status drop_oldest(struct rlog_disk *disk)
 {
     struct tail *t = &disk->tail;
@@ -420,7 +422,7 @@ static enum status drop_oldest(struct rlog_disk *disk)
     } else {
         TRY(fs_unlink(disk->fs, path));
     }
-    /* One at a time: a crash must not leave a gap between older and newer segments. */
+    /* Sync after each segment: a crash must not leave a gap between older and newer segments. */
     TRY(disk_sync_dir(disk, "log"));
     t->n_segments--;
     memmove(t->segments, t->segments + 1, t->n_segments * sizeof *t->segments);

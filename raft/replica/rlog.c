@@ -76,7 +76,8 @@ static void arm_timer(struct rlog *r)
         env_timer_set(r->env, &r->timer, r->core.timeout_ms);
 }
 
-/* Callbacks may call in again; that only adds to the lists, and the loop goes round. */
+/* A callback may call the replica again. Such a call only adds to the lists, and the loop goes on
+ * until they are empty. */
 static void pump(struct rlog *r, bool fire)
 {
     ASSERT(r->depth == 1);
@@ -195,8 +196,8 @@ static void entries_drop(struct rlog_loaded *l)
 }
 
 /* A crash may fall between the rename of an installed snapshot and the reset of the log. Keep the
- * log only if it continues the snapshot: it contains the snapshot's last entry, or begins behind
- * it, which only a reset or a compaction at that very snapshot makes. */
+ * log only if it continues the snapshot: the log contains the snapshot's last entry, or begins
+ * right behind the snapshot, as only a reset or a compaction at this snapshot leaves it. */
 static enum status reconcile(struct rlog *r, struct rlog_loaded *l)
 {
     uint64_t index = l->snapshot.index;
@@ -248,7 +249,7 @@ static enum status bootstrap_log(struct rlog *r, struct rlog_loaded *l)
         TRY(rlog_disk_set_term(r->disk, 1, 0));
         l->term = 1;
     }
-    /* A crash may lose the entry before it is durable; the next start makes the same one. */
+    /* If a crash loses this entry before it is durable, the next start makes the same entry. */
     (void)rlog_disk_append(r->disk, 1, entry, 1);
     return ST_OK;
 }

@@ -86,8 +86,8 @@ struct rlog_options {
     uint64_t state_bytes_max;    /* 0: unbounded; above, only deletes and `upkeep` are accepted */
     uint64_t segment_bytes;
     uint64_t reserve_bytes;
-    uint16_t feature_max; /* feature level that this node understands; 0: RLOG_FEATURE. A test plays
-                             an older build with less */
+    uint16_t feature_max; /* feature level that this node understands; 0: RLOG_FEATURE. Tests set
+                             less, to act as an older build */
 };
 
 /* Open or create the directory, load, restore, START the core. Blocks (start-up only).
@@ -129,7 +129,7 @@ struct rlog_propose {
     /* ST_OK: `outcome`, `version`, `response` are set (response borrowed during the call).
      * ST_CONFLICT is not a failure: rerun on a version ≥ `version`, passing `ticket`.
      * ST_NOT_LEADER, ST_BUSY, ST_NO_SPACE, ST_STATE_FULL, ST_TOO_BIG: nothing was proposed.
-     * ST_UNKNOWN_OUTCOME: proposed, leadership lost or closing. */
+     * ST_UNKNOWN_OUTCOME: proposed, but the leadership was lost or the replica closes. */
     void (*done)(struct rlog_propose *p, enum status st);
     struct rlog_applied applied;
     uint64_t index; /* index of the entry that has the proposal */
@@ -160,10 +160,11 @@ struct rlog_read {
 };
 void rlog_read(struct rlog *rlog, struct rlog_read *r);
 
-/* rlog_machine_dump_begin for the newest applied state. Statuses as there, and ST_CLOSED. */
+/* As rlog_machine_dump_begin, for the newest applied state. Also ST_CLOSED. */
 NODISCARD enum status rlog_dump_begin(struct rlog *rlog, struct rlog_machine_dump *ret_dump);
 
-/* Cluster time now: leader only (R16); others estimate from the last reply. */
+/* Cluster time now. A leader has the exact time (R16); another node estimates it from the last
+ * reply. */
 int64_t rlog_time_ms(struct rlog *rlog);
 
 /* Changes of membership and leadership. Only a leader makes them, one at a time. */

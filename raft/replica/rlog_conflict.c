@@ -1,6 +1,7 @@
-/* Conflicts seen before they are replicated (R5). A transaction whose preconditions name a key that
- * a pending one writes will fail unless that one fails first: it is held until the other is applied
- * and then answered with ST_CONFLICT, without an entry of its own.
+/* Detects conflicts before transactions are replicated (R5). If a transaction has a precondition on
+ * a key that a pending transaction writes, it can succeed only if the pending transaction fails. So
+ * it is held until the pending transaction is applied. If that one succeeded, the held transaction
+ * gets ST_CONFLICT without an entry of its own.
  *
  * Pending writes are counted by hash: of the key, and of each of its prefixes that end in '/'. A
  * collision only holds a transaction for a moment. */
@@ -9,7 +10,7 @@
 
 enum { COUNTS_MIN = 256 };
 
-/* A hash over words, which can be had of a key's beginnings on the way. */
+/* A hash over words. On the way to the hash of a key it gives the hashes of the key's prefixes. */
 struct key_hash {
     uint64_t h;
     size_t at; /* bytes of the key hashed so far, in whole words */
@@ -21,7 +22,7 @@ static uint64_t hash_step(uint64_t h, uint64_t word)
     return h ^ h >> 32;
 }
 
-/* Of the first `len` bytes of the key, `len` being no less than in the call before. */
+/* The hash of the first `len` bytes of the key. `len` never falls from one call to the next. */
 static uint64_t hash_upto(struct key_hash *hash, struct bytes key, size_t len)
 {
     uint64_t last = 0;
@@ -40,7 +41,7 @@ uint64_t rlog_key_hash(struct bytes key)
     return hash_upto(&(struct key_hash){0}, key, key.len);
 }
 
-/* The longest part that ends in '/': hashes of prefixes exist for those only. */
+/* The prefix of the key up to its last '/': only prefixes that end in '/' have hashes. */
 struct bytes rlog_key_folder(struct bytes key)
 {
     while (key.len > 0 && key.data[key.len - 1] != '/')
@@ -48,7 +49,8 @@ struct bytes rlog_key_folder(struct bytes key)
     return key;
 }
 
-/* `each` with the hash of every prefix that ends in '/', then of the key. Stops when it says so. */
+/* Call `each` with the hash of every prefix that ends in '/', then with the hash of the key. Stops
+ * and returns true when `each` returns true. */
 bool rlog_key_hashes(struct bytes key, bool (*each)(void *ctx, uint64_t hash), void *ctx)
 {
     struct key_hash hash = {0};

@@ -1,14 +1,15 @@
-/* A leader's snapshot arriving, and its installation.
+/* Receives a leader's snapshot and installs it.
  *
  *   IDLE -> RECEIVING -> VERIFYING -> offered to the core -> SETTLING -> INSTALLING
  *        -> OPENING -> LOADING -> IDLE
  *   ABORTING -> IDLE from anywhere up to the offer
  *
- * The core hears of a snapshot only when all of it is here and verified. From the offer on it has
- * forgotten its log: nothing is applied or appended until the machine holds the snapshot's state.
- * SETTLING waits for the writes issued before; they count no more, but must not hit the log that
- * begins behind the snapshot. A crash before the rename leaves the old state, one before the reset
- * of the log is reconciled at the next start. */
+ * The core learns of a snapshot only when the whole file has arrived and is verified. From the
+ * offer on the core has forgotten its log: nothing is applied or appended until the machine holds
+ * the snapshot's state. SETTLING waits for writes that began earlier. Their entries no longer
+ * count, but the writes must not reach the log that begins behind the snapshot. A crash before the
+ * rename leaves the old state. After a crash between the rename and the reset of the log, the next
+ * start reconciles both. */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "raft/replica/rlog_internal.h"
@@ -140,7 +141,8 @@ static void step_receiving(struct rlog *r)
         install_work(r, INSTALL_VERIFYING);
 }
 
-/* Verified: offer it. The core takes it by calling rlog_install_wanted from inside. */
+/* The snapshot is verified: offer it to the core. A core that wants it calls rlog_install_wanted
+ * from inside. */
 static void step_verified(struct rlog *r)
 {
     struct rlog_install *in = &r->install;

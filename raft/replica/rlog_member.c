@@ -6,12 +6,12 @@
  *   address   ADDRESS -> done
  *   transfer  MATCH -> MOVE -> done
  *
- * Each change is one member in one CHANGE entry, submitted only after the one before is committed;
- * while one is out, the phase waits for its index. A step that the core cannot take now is tried
- * again on the next pump. An add that only waits for its server gives way to any other request, and
- * ends when the server is silent: a dead server delays no other change. Every step looks at the
- * configuration as it is, so a request repeated after a failure goes on where the first one
- * stopped. */
+ * Each CHANGE entry changes one member, and is submitted only after the CHANGE before it is
+ * committed. While a CHANGE is uncommitted, the phase waits for its index. A step that the core
+ * cannot take now is tried again on the next pump. An add that only waits for its server gives way
+ * to any other request, and ends when the server is silent: a dead server delays no other change.
+ * Every step reads the present configuration, so a request that is repeated after a failure goes on
+ * where the failed request stopped. */
 #include "base/trace.h"
 #include "raft/replica/rlog_internal.h"
 
@@ -51,14 +51,14 @@ static void admin_refuse(struct rlog *r, struct rlog_admin *a, enum status st, c
     list_push(&r->done_admins, &a->link);
 }
 
-/* An add that waits for its server, with no change of its own out. */
+/* Whether an add waits for its server, and has no uncommitted change of its own. */
 static bool only_waits(const struct rlog *r)
 {
     const struct rlog_members *ms = &r->members;
     return ms->phase == MEMBERS_CATCH_UP && ms->change_index <= r->core.committed.index;
 }
 
-/* A later change goes first: the caller that wanted the server added asks again. */
+/* A later request goes first: the caller that wanted the server added asks again. */
 static void give_way(struct rlog *r)
 {
     if (r->members.admin == NULL || !only_waits(r) || !rlog_core_leads(&r->core))
@@ -244,7 +244,8 @@ static void step_address(struct rlog *r)
     }
 }
 
-/* From SPARE one role at a time, each time only when it has the log and knows itself (F10). */
+/* Promote a member from SPARE one role at a time, each time only when the member has the log and
+ * the committed configuration (F10). */
 static void step_catch_up(struct rlog *r)
 {
     struct rlog_members *ms = &r->members;
@@ -278,7 +279,7 @@ static void step_catch_up(struct rlog *r)
     }
 }
 
-/* This node is to go, or to lose its vote: the next leader does it. */
+/* This node is to be removed or to lose its vote: the next leader makes that change. */
 static void leave_first(struct rlog *r)
 {
     struct rlog_members *ms = &r->members;
@@ -494,7 +495,8 @@ void rlog_peer_gone(struct rlog *r, uint64_t id)
     rlog_leave(r);
 }
 
-/* Back to normal when there is a leader, the old one is heard again, or nothing came of it. */
+/* Restore the election timeout when there is a new leader, when the old leader is heard again, or
+ * after two election timeouts. */
 static void fast_failover(struct rlog *r)
 {
     struct rlog_members *ms = &r->members;
@@ -509,7 +511,7 @@ static void fast_failover(struct rlog *r)
     rlog_core_set_election(&r->core, r->core.election_ms, now);
 }
 
-/* The disk is opened only to read whose it is: nothing is written. */
+/* Open the disk only to read which replica it belongs to: nothing is written. */
 static void on_nothing_written(void *ctx, uint64_t seq)
 {
     (void)ctx;

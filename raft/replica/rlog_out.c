@@ -38,8 +38,9 @@ static void out_send(void *ctx, uint64_t to, const struct rlog_message *m)
     rlog_send_frame(r, to, &frame, bulk);
 }
 
-/* Followers learn the commit index from the next entries and from every reply to a read. Where none
- * follow, tell them after this time, so that they do not fall behind for a whole heartbeat. */
+/* Followers learn the commit index from the next entries and from every message of a read round. If
+ * none of these follow, tell the followers after this time, so that they do not fall behind for a
+ * whole heartbeat. */
 enum { COMMIT_NOTIFY_MS = 2 };
 
 static void commit_send(struct rlog *r)

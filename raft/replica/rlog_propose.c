@@ -1,12 +1,12 @@
 /* Group commit. Commands wait until the entry before is on disk, then all of them become the next
- * entry; a lone one goes at once. Each entry in flight remembers its proposals; applying it answers
- * them.
+ * entry; a lone command goes at once. Each entry in flight remembers its proposals, and they end
+ * when the entry is applied.
  *
  *   (fenced ->) (held ->) waiting -> batch (in an entry) -> done
  *
- * A proposal that is in an entry is answered when an entry is applied at that index: the same term
- * means the same entry, another one means it was never committed. When leadership is lost and
- * nothing is heard for a while, its outcome is unknown. */
+ * A proposal in an entry ends when an entry is applied at that index. If the terms agree, the
+ * proposal was applied; if they differ, the proposal's entry was never committed. If leadership is
+ * lost and no entry is applied there for a while, the outcome of the proposal is unknown. */
 #include "base/mem.h"
 #include "raft/replica/rlog_internal.h"
 
@@ -104,7 +104,8 @@ static void put_seen(void *ctx, enum rlog_touch touch, struct bytes key)
         search->found = true;
 }
 
-/* Above `state_bytes_max` nothing may be added, but everything deleted. */
+/* Whether the state has reached `state_bytes_max` and the transaction puts a value. Deletes stay
+ * possible. */
 static bool state_full(struct rlog *r, struct bytes txn)
 {
     struct store_stats stats;
@@ -176,8 +177,8 @@ void rlog_propose_route(struct rlog *r, struct rlog_propose *p)
         admit(r, p);
 }
 
-/* Check a proposal that waited, or that comes while many write what others read: it may be late
- * already, and need not be replicated to learn that. */
+/* Check a proposal's preconditions before it is replicated. For a proposal that waited, or that
+ * comes while many transactions write what others read: it may have failed already. */
 void rlog_propose_late(struct rlog *r, struct rlog_propose *p)
 {
     struct bytes conflict;
@@ -204,9 +205,9 @@ static void held_recheck(struct rlog *r)
         rlog_propose_late(r, CONTAINER_OF(link, struct rlog_propose, link));
 }
 
-/* One entry at a time, unless disk or majority are slow: what comes meanwhile shares the next. An
- * entry costs all nodes a dozen wake-ups, a write in it next to nothing. And not too far ahead of
- * the majority. */
+/* Make one entry at a time, unless the disk or the majority is slow: proposals that come meanwhile
+ * share the next entry. An entry costs all nodes a dozen wake-ups, one more write in an entry costs
+ * next to nothing. Do not run too far ahead of the majority. */
 static bool may_submit(struct rlog *r, uint64_t now)
 {
     const struct rlog_core *c = &r->core;
@@ -221,7 +222,7 @@ static bool may_submit(struct rlog *r, uint64_t now)
            (c->stored == last && (c->commit == last || age_ms >= GATHER_MS));
 }
 
-/* How many of those waiting fit into one entry; at least one. */
+/* The number of waiting proposals that fit into one entry; at least one. */
 static unsigned batch_count(const struct rlog *r, size_t *ret_bytes)
 {
     unsigned n = 0;
@@ -315,7 +316,8 @@ static void acknowledge_early(struct rlog *r, struct rlog_batch *b)
     }
 }
 
-/* By index. Those of an earlier term may be behind this one, or at the same index. */
+/* Insert a batch in the order of indexes. A batch of an earlier term may have the same index or a
+ * higher one. */
 static void batch_insert(struct rlog *r, struct rlog_batch *b)
 {
     struct list *at = &r->proposals.batches;
@@ -361,8 +363,8 @@ static bool batch_submit(struct rlog *r)
     return true;
 }
 
-/* An entry that changes nothing but the time, when nothing else carries its step. Without memory,
- * or on a full disk, the clock asks again. */
+/* Submit an entry that changes nothing but the time, when no other entry carries the step of the
+ * clock. Without memory, or on a full disk, the clock asks again. */
 static void step_submit(struct rlog *r)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder nothing = {0};
@@ -452,8 +454,8 @@ static void on_each(void *ctx, unsigned i, const struct rlog_applied *applied)
     p->status = applied_status(applied->outcome);
 }
 
-/* Our batch that is the entry at `index`. Others at that index never happened: a committed entry is
- * the only one there ever is. */
+/* Our batch that is the entry at `index`; NULL: none. Our other batches at this index were never
+ * committed, because an index has only one committed entry. */
 static struct rlog_batch *batch_at(struct rlog *r, uint64_t index, uint64_t term)
 {
     struct rlog_batch *ours = NULL;

@@ -2,12 +2,13 @@
  *
  *   fresh -> in a round -> awaiting its index -> done
  *
- * Leader: a round notes the commit index and then asks voters whether its term is still ours; it is
- * good when a majority of the voters of the newest configuration said yes. Those are asked that
- * were quickest the last time; the others too when these keep silent, and once a second. It serves
- * reads that arrived before it began, none later. Others: a round is one question to the leader,
- * which treats it as a read of its own. A round that a lost frame spoiled is given up and its reads
- * go into a new one: an old question proves nothing for a later moment. */
+ * On a leader, a round notes the commit index and then asks voters whether the leader's term is
+ * still theirs. The round succeeds when a majority of the voters of the newest configuration has
+ * said yes. It asks the voters that were quickest the last time. It asks the other voters too if
+ * those keep silent, and once a second. A round serves reads that arrived before the round began,
+ * and no later read. On another node, a round is one question to the leader, which treats the
+ * question as a read of its own. If a frame is lost, the round is given up and its reads go into a
+ * new round: an old question proves nothing about a later moment. */
 #include "base/mem.h"
 #include "raft/replica/rlog_internal.h"
 
@@ -171,7 +172,7 @@ static void round_ask(struct rlog *r, struct rlog_round *round, uint32_t whom, u
         r->reads.all_ms = now_ms;
 }
 
-/* A frame of the round was lost, or its follower is: ask those that were not. */
+/* A frame of the round was lost, or a follower is down: ask the members that were not asked yet. */
 static void round_ask_rest(struct rlog *r, struct rlog_round *round, uint64_t now_ms)
 {
     if (!round->open || round->asks_leader || now_ms - round->started_ms < REST_MS ||
@@ -249,8 +250,8 @@ static bool round_wanted(struct rlog *r, uint64_t now_ms)
     return waiting || rs->n_remote > 0 || all_are_due(r, now_ms);
 }
 
-/* Give up the rounds that began before a new cluster had its time: a reply to a read carries a time
- * that a majority has received. */
+/* Give up the rounds that began before a new cluster had a time: the reply to a read must carry a
+ * time that a majority has received. */
 static void give_up_untimed(struct rlog *r)
 {
     for (unsigned i = 0; i < RLOG_ROUNDS_MAX && rlog_clock_began(r); i++)
@@ -281,7 +282,7 @@ static void arm(struct rlog *r, uint64_t now_ms)
         env_timer_set(r->env, &rs->timer, now_ms + CHECK_MS);
 }
 
-/* One look at the clock serves the whole call: it is made for every read. */
+/* Read the clock once: this function runs for every read. */
 void rlog_reads_pump(struct rlog *r)
 {
     unsigned open;
@@ -362,7 +363,7 @@ static struct rlog_round *round_find(struct rlog *r, uint64_t number, bool asks_
     return NULL;
 }
 
-/* Our term is durable, so a yes needs no write: a later vote would have raised it. */
+/* Our term is durable, so a yes needs no write: a later vote would have raised the term. */
 static void on_ask(struct rlog *r, uint64_t from, const struct rlog_frame *f)
 {
     struct rlog_frame frame = {

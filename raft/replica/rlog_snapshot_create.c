@@ -44,8 +44,8 @@ static bool is_due(const struct rlog *r)
                                                              stats.bytes, r->create.jitter);
 }
 
-/* How many entries before `index` stay: enough for followers that are merely slow, and for one that
- * is being sent an older snapshot, bounded in bytes. */
+/* The number of entries before `index` to keep: enough for a follower that is merely slow, and for
+ * a follower that is being sent an older snapshot. The kept bytes are bounded. */
 static uint64_t trailing_count(const struct rlog *r, uint64_t index)
 {
     const struct rlog_core_log *log = &r->core.log;

@@ -1,10 +1,12 @@
-/* A leader's newest snapshot on its way to a follower: read from the file piece by piece on
- * LANE_BULK and sent as chunks, a bounded number ahead of what the follower says it has.
+/* Sends a leader's newest snapshot to a follower. LANE_BULK reads the file piece by piece. The
+ * pieces are sent as chunks, at most a bounded number ahead of the offset that the follower
+ * reports.
  *
  *   FREE -> OPENING -> SENDING -> CLOSING -> FREE
  *
- * The core repeats its wish while a transfer runs; that is ignored. Lost chunks are sent again from
- * where the follower stands; a follower that began anew makes the transfer begin anew. */
+ * While a transfer runs, the core asks again; such a request is ignored. Lost chunks are sent again
+ * from the offset that the follower reports. If the follower begins anew, the transfer begins
+ * anew. */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "raft/replica/rlog_internal.h"
@@ -284,7 +286,8 @@ bool rlog_snapshot_sends_idle(const struct rlog *r)
     return true;
 }
 
-/* The oldest snapshot that a follower is getting: it needs the entries behind it next. */
+/* The oldest snapshot that a follower is getting: the follower needs the entries behind that
+ * snapshot next. */
 uint64_t rlog_snapshot_sends_oldest(const struct rlog *r)
 {
     uint64_t oldest = UINT64_MAX;

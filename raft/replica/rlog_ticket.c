@@ -1,6 +1,7 @@
 /* Tickets: no request conflicts for ever (R5). After its second conflict a request gets a number.
- * In the order of the numbers it then claims the key it conflicted on: while the claim holds, other
- * transactions that write there wait at a fence, so the rerun that follows finds the key unchanged.
+ * In the order of the numbers the request then claims the key of its conflict. While the claim
+ * holds, other transactions that write this key wait at a fence, so the request finds the key
+ * unchanged when it runs again.
  *
  *   conflict -> WANTS (claim taken when no older number has it) -> pending writes drain
  *            -> ST_CONFLICT is delivered, the request runs again -> proposes -> done: released
@@ -83,7 +84,8 @@ static void ticket_free(struct rlog *r, struct rlog_ticket *t)
     mem_free(t);
 }
 
-/* Hand out claims in the order of numbers, and answer those whose key is quiet now. */
+/* Hand out claims in the order of numbers. Deliver ST_CONFLICT to requests whose claimed key is
+ * quiet now. */
 static void grant(struct rlog *r)
 {
     LIST_FOR_SAFE (link, after, &r->tickets.all) {
@@ -139,7 +141,8 @@ static struct rlog_ticket *ticket_new(struct rlog *r)
     return t;
 }
 
-/* p->applied.conflict is set. Answers with ST_CONFLICT, now or when it is its turn. */
+/* p->applied.conflict is set. Ends the proposal with ST_CONFLICT, now or when the turn of its
+ * ticket comes. */
 void rlog_tickets_conflict(struct rlog *r, struct rlog_propose *p)
 {
     struct rlog_ticket *t = NULL;
@@ -180,7 +183,7 @@ static void release(struct rlog *r, struct rlog_ticket *t)
     r->again = true;
 }
 
-/* Answered with anything but a conflict. */
+/* The proposal ended with another status than ST_CONFLICT. */
 void rlog_tickets_settled(struct rlog *r, const struct rlog_propose *p)
 {
     if (p->ticket > FIRST)
@@ -226,7 +229,7 @@ bool rlog_tickets_fenced(struct rlog *r, const struct rlog_propose *p)
     return s.found;
 }
 
-/* Tickets at the fence go on before the next number claims the key, so that neither starves. */
+/* Proposals at the fence go on before the next number claims the key, so that neither starves. */
 void rlog_tickets_pump(struct rlog *r)
 {
     struct list fenced, *link;
@@ -254,7 +257,7 @@ static void on_timer(struct env_timer *timer)
     rlog_leave(r);
 }
 
-/* Leadership is lost, or the replica closes: nothing of what waits was proposed. */
+/* Leadership is lost, or the replica closes: nothing that waits here was proposed. */
 void rlog_tickets_fail(struct rlog *r, enum status st)
 {
     struct list *link;

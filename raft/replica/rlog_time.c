@@ -1,7 +1,7 @@
-/* Cluster time (R16): the leader's, monotonic, begun at the last time of the leader before plus the
- * time since, slewed towards the median of the voters' wall clocks. That of a new cluster begins at
- * the median; until it has, its leader is not ready. No wall clock decides anything by itself, and
- * none is read at apply. */
+/* Cluster time (R16) is the leader's time. It never falls: it begins at the last time of the leader
+ * before, advances with the time since, and is slewed towards the median of the voters' wall
+ * clocks. The time of a new cluster begins at that median, and its leader is not ready before. No
+ * wall clock decides anything by itself, and apply reads no clock. */
 #include "base/trace.h"
 #include "raft/replica/rlog_internal.h"
 #include "text/time.h"
@@ -9,15 +9,15 @@
 enum {
     WALL_FRESH_MS = 5000, /* a reply older than this does not count */
     STEP_MS = 60 * 1000,  /* a clock this far behind the median jumps to it: the cluster was down */
-    HOP_MS = 1000,  /* no further without the log, where only the last entry's time is known */
-    SLEW_PART = 20, /* a clock runs at most 1/20 faster or slower */
+    HOP_MS = 1000,        /* a longer jump needs an entry in the log */
+    SLEW_PART = 20,       /* a clock runs at most 1/20 faster or slower */
     ADVANCE_MS = 50,
-    BEGIN_ALL_MS = 300,  /* a new cluster's leader waits so long for every voter's clock … */
-    BEGIN_ANY_MS = 5000, /* … and so long for those of a majority; then its own must do */
+    BEGIN_ALL_MS = 300,  /* how long a new cluster's leader waits for every voter's clock */
+    BEGIN_ANY_MS = 5000, /* how long it waits for clocks of a majority, before it uses its own */
 };
 
-/* Do not send a time that the others would refuse: a clock that is wrong by ages must not cut its
- * node off. */
+/* Clip a time to the range that other nodes accept: a node whose clock is very wrong must not be
+ * cut off. */
 static int64_t believable(int64_t time_ms)
 {
     return MIN(MAX(time_ms, 0), TEXT_CLOCK_END - 1);
@@ -48,7 +48,8 @@ void rlog_clock_heard(struct rlog *r, int64_t time_ms)
     if (time_ms <= 0)
         return; /* the sender does not know a time yet */
     ASSERT(c->base_mono <= now);
-    /* A question that comes late tells an old time; since then no less than this has passed. */
+    /* The leader's question may come late and tell an old time: never go below our own estimate
+     * less the greatest slew. */
     int64_t least = base_now(c, now) - (int64_t)((now - c->base_mono) / SLEW_PART);
     c->base_ms = MAX(time_ms, MAX(least, r->machine.time_ms));
     c->base_mono = now;
@@ -123,8 +124,9 @@ bool rlog_ready(const struct rlog *r)
     return rlog_core_ready(&r->core) && rlog_clock_began(r);
 }
 
-/* Leader of a cluster that has no time: nothing was ever written, and no node sent a time. A
- * wrong clock among few is set right later only if it is behind, so the lower of two counts. */
+/* Begin the time of a cluster that has none: nothing was ever written, and no node sent a time. Of
+ * an even number of clocks take the lower middle one: a time that is behind can be corrected later,
+ * a time that is ahead cannot. */
 static void begin(struct rlog *r)
 {
     struct rlog_clock *c = &r->clock;
@@ -148,8 +150,9 @@ static void begin(struct rlog *r)
     ASSERT(rlog_clock_began(r));
 }
 
-/* `time`, nearer to the median by `slew` at most, or all of `gap` at once. Where another node could
- * lead, only an entry makes such a step: a later leader has the entry, and so is not behind it. */
+/* Move `time` towards the median, by `slew` at most or by all of `gap` at once. Where another node
+ * could lead, an entry must carry a great step: a later leader has the entry, and so is not behind
+ * the step. */
 static int64_t approach(struct rlog_clock *c, int64_t time, int64_t gap, int64_t slew, bool alone)
 {
     bool step = gap > (c->known ? STEP_MS : 0);
@@ -189,9 +192,9 @@ void rlog_clock_advance(struct rlog *r)
     c->base_mono = now;
 }
 
-/* Only the time that a leader tells binds later leaders. An estimate of another node binds none:
- * otherwise one wrong clock, asked before its node had heard of any leader, would come to lead the
- * cluster's time. */
+/* The time that a leader tells binds later leaders. The estimate of another node binds none:
+ * otherwise a node with a wrong clock, asked before it had heard of any leader, would decide the
+ * time of the cluster. */
 int64_t rlog_time_ms(struct rlog *r)
 {
     struct rlog_clock *c = &r->clock;

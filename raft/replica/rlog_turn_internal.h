@@ -16,7 +16,8 @@ void rlog_leave_start(struct rlog *r);
 void rlog_leave_soon(
     struct rlog *r);            /* rlog_leave_start for one of many calls: all start at once */
 void rlog_wake(struct rlog *r); /* asks the loop for a turn soon */
-/* Once: nothing is acknowledged, sent or started any more, and the user hears why. */
+/* Stop for good, once: nothing is acknowledged, sent or started any more, and the user gets the
+ * reason. */
 void rlog_fail(struct rlog *r, enum status why, const struct reason *reason);
 /* Without memory the frame is dropped, as a network may drop it. */
 void rlog_send_frame(struct rlog *r, uint64_t to, const struct rlog_frame *frame, bool bulk);

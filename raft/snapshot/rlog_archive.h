@@ -6,9 +6,9 @@
  *   SHA256SUMS         of the two, as sha256sum prints them
  *   SHA256SUMS.sealed  a proof that SHA256SUMS was written with the root key
  *
- * Layout: raft/FORMAT.md, "Archive". Reading is strict and holds one record at a time: nothing of
- * an archive decides how much memory is used. Neither function checks the proof; it is the
- * caller's to make and to judge. */
+ * Layout: raft/FORMAT.md, "Archive". Reading is strict and holds one record at a time: no field of
+ * an archive decides how much memory is used. The functions here do not check the proof: the caller
+ * makes it and judges it. */
 #ifndef HOLDFAST_RAFT_SNAPSHOT_RLOG_ARCHIVE_H
 #define HOLDFAST_RAFT_SNAPSHOT_RLOG_ARCHIVE_H
 
@@ -23,7 +23,8 @@ enum {
     RLOG_ARCHIVE_CLUSTER_TEXT = 40,
 };
 
-/* Versions never go back: one near the end of the numbers would be the last but few. */
+/* Versions never go back: an archive with a version near the largest number would leave few
+ * versions for later writes. */
 #define RLOG_ARCHIVE_VERSION_MAX (UINT64_C(1) << 60)
 
 /* The content of meta.json. */
@@ -41,9 +42,9 @@ struct rlog_archive_out {
     enum status (*seal)(void *ctx, struct bytes sums, struct buf *out);
     void *ctx;
 };
-/* Write the state pinned by `dump`, twice walked: sizes and sums stand before the content. `facts`
- * has index, term and cluster. Blocks; LANE_BULK or a pool thread. ST_NOMEM, or what `out` fails
- * with. */
+/* Write the state pinned by `dump`. The state is walked twice, because sizes and sums stand before
+ * the content. `facts` has index, term and cluster. Blocks; LANE_BULK or a pool thread. ST_NOMEM,
+ * or what `out` fails with. */
 NODISCARD enum status rlog_archive_write(struct rlog_machine_dump *dump,
                                          const struct rlog_archive_facts *facts,
                                          const struct rlog_archive_out *out);
@@ -51,9 +52,9 @@ NODISCARD enum status rlog_archive_write(struct rlog_machine_dump *dump,
 struct rlog_archive_in {
     /* Read `n` bytes; fewer only at the end. */
     enum status (*read)(void *ctx, void *room, size_t n, size_t *ret_n);
-    /* Each replicated key in order, valid for rlog_txn_stage_put; borrowed. May be NULL. What it
-     * fails with ends the reading. Until rlog_archive_read returned ST_OK nothing of it is
-     * verified. */
+    /* Each replicated key in order, valid for rlog_txn_stage_put; borrowed. May be NULL. A failure
+     * ends the reading and is returned. No key is verified until rlog_archive_read returned
+     * ST_OK. */
     enum status (*key)(void *ctx, const struct store_item *item);
     void *ctx;
     uint64_t state_bytes_max; /* a larger state.bin is refused before it is unpacked; 0: any */

@@ -204,7 +204,7 @@ static void on_header(void *ctx, const struct rlog_machine *counters)
     r->found->feature = counters->feature;
 }
 
-/* The key of the segment itself is apply's to write, and not counted. */
+/* Skip the key of the segment itself: apply writes that key. It is not counted. */
 static void on_key(void *ctx, const struct store_item *item)
 {
     struct reading *r = ctx;
@@ -219,7 +219,7 @@ static void on_key(void *ctx, const struct store_item *item)
         r->key_status = r->in->key(r->in->ctx, item);
 }
 
-/* Ignore the versions of prefixes: after a swap every prefix is as new as the swap. */
+/* Ignore the versions of prefixes: a swap makes every prefix as new as the swap. */
 static void on_newest(void *ctx, struct bytes at, uint64_t version)
 {
     (void)ctx;
@@ -298,7 +298,8 @@ static bool all_zero(const uint8_t *data, size_t n)
     return any == 0;
 }
 
-/* Zeros to the end of the stream, whose own sum then counts; and nothing behind it. */
+/* Read the end: only zeros may follow in the stream, the stream's own checksum must match, and
+ * nothing may follow the stream. */
 static enum status take_end(struct reading *r)
 {
     bool zero = true;

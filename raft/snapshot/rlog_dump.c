@@ -1,5 +1,5 @@
-/* Explaining a replica's directory, or one snapshot file, as text. Nothing is locked or changed;
- * what is damaged is said so, and as much as possible is shown around it. */
+/* Explains a replica's directory, or one snapshot file, as text. Locks and changes nothing. Reports
+ * damage, and shows as much as possible around it. */
 #include "base/mem.h"
 #include "raft/disk/rlog_disk_found.h"
 #include "raft/snapshot/rlog_archive.h"

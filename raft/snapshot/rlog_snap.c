@@ -22,7 +22,8 @@ struct rlog_snap_writer {
     struct snap_totals totals;
 };
 
-/* A disk that fails here is not trusted with the log either (PROTOCOL R12). A full one may be. */
+/* A disk that fails here is not trusted with the log either (PROTOCOL R12). A disk that is merely
+ * full may still be trusted. */
 static enum status judge(struct rlog_snap_writer *w, enum status st)
 {
     if (st != ST_IO)

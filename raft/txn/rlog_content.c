@@ -62,7 +62,8 @@ static uint64_t counter_of(const struct rlog_content *c, struct bytes key)
     return rlog_key_is_local(key) ? c->next.local_version : c->next.version;
 }
 
-/* Keys ascend: the next one parts from the last at `shared`, with a greater byte. */
+/* Keys must ascend: the next key first differs from the last one at the byte `shared`, and its byte
+ * there is greater. */
 static bool follows(const struct rlog_content *c, uint64_t shared, struct bytes suffix)
 {
     if (shared > c->last_len || suffix.len == 0 || shared + suffix.len > STORE_KEY_MAX)

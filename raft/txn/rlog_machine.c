@@ -16,8 +16,8 @@
  *
  * An id takes a version of its own, so the second key is unique. A record is forgotten when its
  * version falls below `id_floor`, which only rises; an id issued below the floor may have been
- * applied and forgotten. One issued at or above it was applied later still, so its record is there
- * or it never was applied. */
+ * applied and forgotten. An id issued at or above the floor can only have been applied later. So
+ * either its record exists, or the id was never applied. */
 #define REQUEST_BY_ID RLOG_REQUESTS "i"
 #define REQUEST_BY_VERSION RLOG_REQUESTS "v"
 
@@ -138,15 +138,15 @@ static bool need_holds(const struct rlog_machine *m, const struct rlog_need *nee
     return need->version != 0 && item.modified == need->version;
 }
 
-/* Preconditions of the transaction before, by place: the next mostly has the same ones there. Those
- * that hold go on holding until a key is written that decides them. */
+/* Preconditions of the previous transaction, by place: the next transaction mostly has the same
+ * ones. A precondition that holds goes on holding until a key is written that decides it. */
 struct known {
     struct rlog_prior prior;
     uint32_t holds; /* a bit for each place: the precondition there holds */
 };
 static_assert(RLOG_PLACES_MAX <= 32, "a bit for each place");
 
-/* The bits of those places of a run that `holds` has a bit for. */
+/* The places of a run as bits of `holds`; 0: the run lies outside of `holds`. */
 static uint32_t places_of(const struct rlog_need_run *run)
 {
     if (run->place >= RLOG_PLACES_MAX)
@@ -154,8 +154,8 @@ static uint32_t places_of(const struct rlog_need_run *run)
     return (uint32_t)((UINT64_C(1) << run->n) - 1) << run->place;
 }
 
-/* Whether it holds until one of this entry's operations says otherwise. What apply itself writes,
- * without an operation, it does not see. */
+/* Whether a precondition that holds goes on holding until an operation of this entry changes it.
+ * Not so for keys that apply itself writes, without an operation. */
 static bool lasts(const struct rlog_need *need)
 {
     return (need->kind == RLOG_NEED_KEY && !bytes_has_prefix(need->key, BYTES(RLOG_REQUESTS))) ||
@@ -284,7 +284,8 @@ static void stage_end(struct rlog_machine *m)
     m->stage_newest = 0;
 }
 
-/* The staged tree came from elsewhere: its versions may lie ahead of ours, never the reverse. */
+/* Staged keys come from another state: their versions may lie ahead of ours. Then raise our version
+ * above theirs. */
 static void stage_swap(struct rlog_machine *m)
 {
     m->version = MAX(m->version, m->stage_newest + 1);

@@ -56,8 +56,8 @@ static void write_header(struct walk *w)
     buf_add_u64(&w->out, d->replicated_only ? 0 : d->id_bytes);
 }
 
-/* Leave the deepest node. Deletions are the one thing keys do not show: where it is newer than all
- * that was written below it, say so. */
+/* Leave the deepest node. Keys alone do not show deletions: if the node's newest version is above
+ * all that was written below it, write that version. */
 static uint64_t close_spot(struct walk *w)
 {
     ASSERT(w->n_spots > 0);
@@ -78,7 +78,8 @@ static struct spot *deepest(struct walk *w)
     return w->n_spots > 0 ? &w->spots[w->n_spots - 1] : NULL;
 }
 
-/* The next key parts from the last one at `depth`: leave every node below, and be at one there. */
+/* The next key parts from the last one at `depth`: leave every deeper node, and make sure that the
+ * walk is at a node of that depth. */
 static void part_at(struct walk *w, size_t depth)
 {
     struct spot *top = deepest(w);

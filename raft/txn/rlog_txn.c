@@ -315,7 +315,8 @@ enum status rlog_need_next(struct bytes *seq, struct rlog_need *ret_need)
     return need_read(&r, kind, seq, ret_need);
 }
 
-/* A key that begins as that at the same place before; what is behind is put to it. */
+/* Read a precondition whose key begins like the key at the same place in the previous transaction.
+ * The rest of the key is appended to the shared beginning. */
 static enum status like_read(struct reader *r, struct rlog_prior *prior, unsigned place,
                              struct rlog_need *ret_need)
 {

@@ -73,7 +73,8 @@ void rlog_txn_delete(struct rlog_txn_builder *b, struct bytes key);
 void rlog_txn_delete_prefix(struct rlog_txn_builder *b, struct bytes prefix);
 /* A staged tree belongs to the writer that began it. A later transaction that puts into the tree,
  * swaps it in or drops it must name it by rlog_txn_need_stage, else the transaction conflicts. If
- * two writers begin a tree, the later one owns it, and no key of the other gets into it. */
+ * two writers begin a tree, the later writer owns the tree, and no key of the earlier writer gets
+ * into it. */
 /* begins a staged tree and drops an earlier one of any writer */
 void rlog_txn_stage_begin(struct rlog_txn_builder *b);
 void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct bytes value,

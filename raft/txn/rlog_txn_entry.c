@@ -6,8 +6,8 @@
 
 enum { LIKE_FROM = 8 }; /* bytes that two keys have to share for one to refer to the other */
 
-/* An entry under construction: writes that come together mostly need the same, but for the key they
- * write, and those keys are alike. */
+/* An entry under construction. Transactions of one entry mostly have the same preconditions, except
+ * for the key that each one writes, and those keys begin alike. */
 struct encoder {
     unsigned n; /* number of preconditions of the transaction before */
     /* each precondition as it was encoded in its transaction */
@@ -31,8 +31,8 @@ static void add_same(struct buf *out, unsigned *same)
     *same = 0;
 }
 
-/* `coded` is the precondition as it stands in its transaction; `before`, or NULL, has its place in
- * the one before. */
+/* `coded`: the precondition as its transaction encodes it. `before`: the precondition at the same
+ * place of the previous transaction, or NULL. */
 static void add_need(struct buf *out, const struct rlog_need *need, struct bytes coded,
                      const struct rlog_need *before)
 {
@@ -79,7 +79,7 @@ static enum status add_needs(struct encoder *e, struct bytes seq)
     return ST_OK;
 }
 
-/* The place of that key among the preconditions; e->n: absent. */
+/* The place of the precondition on this key; e->n: there is none. */
 static unsigned place_of(const struct encoder *e, struct bytes key)
 {
     unsigned i = 0;
@@ -153,7 +153,7 @@ static enum status encode(struct encoder *e, const struct bytes *txns, unsigned 
 {
     ASSERT(n > 0);
     ASSERT(out->len >= start);
-    if (n == 1) /* nothing comes before or after it: to say it shorter is not worth the work */
+    if (n == 1) /* one transaction has no other to refer to: a shorter form is not worth the work */
         buf_add_block(out, txns[0]);
     for (unsigned i = 0; n > 1 && i < n; i++)
         TRY(add_txn(e, txns[i], out));

@@ -16,7 +16,8 @@ enum {
 
 enum rlog_need_kind { RLOG_NEED_KEY = 1, RLOG_NEED_PREFIX = 2, RLOG_NEED_STAGE = 3 };
 
-/* Within an entry alone: what saves repeating what stands before. */
+/* Kinds that occur only inside an entry: they refer to earlier preconditions instead of repeating
+ * them. */
 enum { RLOG_NEED_SAME = 4, RLOG_NEED_LIKE = 5, RLOG_OP_PUT_AT = 8, RLOG_OP_PUT_RETAIN_AT = 10 };
 
 struct rlog_need {
@@ -50,11 +51,11 @@ struct rlog_txn_view {
     struct bytes needs, ops; /* sequences for rlog_need_next, rlog_op_next */
 };
 
-/* The frame of a transaction; its sequences are checked as they are walked.
+/* Open the frame of a transaction. Its sequences are checked later, while they are walked.
  * ST_INVALID, ST_TOO_BIG, ST_UNSUPPORTED. */
 NODISCARD enum status rlog_txn_open(struct bytes txn, struct rlog_txn_view *ret_view);
 
-/* The next element, and *seq moved behind it. ST_NOT_FOUND at the end; ST_INVALID. */
+/* Read the next element and move *seq behind it. ST_NOT_FOUND at the end; ST_INVALID. */
 NODISCARD enum status rlog_need_next(struct bytes *seq, struct rlog_need *ret_need);
 NODISCARD enum status rlog_op_next(struct bytes *seq, struct rlog_op *ret_op);
 
@@ -68,8 +69,8 @@ NODISCARD enum status rlog_entry_open(struct bytes entry, struct rlog_entry_view
 /* The next transaction. ST_NOT_FOUND at the end; ST_INVALID. */
 NODISCARD enum status rlog_entry_next(struct bytes *seq, struct bytes *ret_txn);
 
-/* The first preconditions of a transaction of an entry, by place, until those of the next were
- * read. Begins with `n` 0. */
+/* The first preconditions of a transaction of an entry, by place. They stay until the preconditions
+ * of the next transaction are read. Begins with `n` 0. */
 struct rlog_prior {
     unsigned n;
     struct rlog_need needs[RLOG_PLACES_MAX];
@@ -77,15 +78,15 @@ struct rlog_prior {
     uint8_t keys[RLOG_PLACES_MAX][RLOG_LIKE_KEY_MAX];
 };
 
-/* One precondition, or a run that is the same as in the transaction before. */
+/* One precondition, or a run of preconditions that the previous transaction has too. */
 struct rlog_need_run {
     unsigned place, n;
     bool same;             /* the run repeats preconditions of the prior transaction */
     struct rlog_need need; /* if `same` is not set: the precondition, and n is 1 */
 };
 
-/* The next ones of a transaction of an entry; *place begins with 0. All have to be read, to the
- * end, before operations and the next transaction. As rlog_need_next. */
+/* Read the next precondition or run of a transaction of an entry; *place begins with 0. Read all of
+ * them before the operations and before the next transaction. Statuses as rlog_need_next. */
 NODISCARD enum status rlog_entry_need_next(struct rlog_prior *prior, struct bytes *seq,
                                            unsigned *place, struct rlog_need_run *ret_run);
 /* The next operation, as rlog_op_next. */
