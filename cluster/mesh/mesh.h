@@ -2,12 +2,12 @@
  * cluster's own CA.
  *
  * 1. A frame is given to `receive` only from a peer whose certificate, name, cluster and raft id
- *    agree; the id is the connection's, never the frame's.
- * 2. Frames may be lost (no link, full queue), and a small one may overtake a bulk one; on one lane
- *    of one link they stay in order and whole.
- * 3. Every queue is bounded in bytes; what does not fit is dropped whole and counted.
+ *    agree; the raft id comes from the connection, never from the frame.
+ * 2. Frames may be lost (no link, full queue). A small frame may overtake a bulk frame; on one lane
+ *    of one link frames stay in order and whole.
+ * 3. Every queue is bounded in bytes; a frame that does not fit is dropped whole and counted.
  * 4. Bulk frames use a separate connection, so they never delay small frames.
- * 5. Callbacks come from the loop, never from inside a call of this interface.
+ * 5. Callbacks come from the loop, never from inside a function of this interface.
  *
  * All functions are called on the env's loop thread, but for mesh_stats and mesh_stats_peers. */
 #ifndef HOLDFAST_MESH_MESH_H
@@ -66,7 +66,8 @@ struct mesh_events {
     /* Whether a node of this name may use this raft id: a member has both, or no member has the id.
      * NULL: always. */
     bool (*id_allowed)(void *ctx, uint64_t id, const char *name);
-    /* The feature level of the cluster: a peer that understands less is refused. NULL: none is. */
+    /* The feature level of the cluster; a peer that understands less is refused. NULL: any level.
+     */
     uint16_t (*feature)(void *ctx);
     void *ctx;
 };
@@ -91,20 +92,21 @@ NODISCARD enum status mesh_start(const struct mesh_options *options, struct mesh
 /* Close all links with a TLS goodbye. `closed` is the last call: the mesh is freed. */
 void mesh_close(struct mesh *mesh, void (*closed)(void *ctx), void *ctx);
 
-/* Connect to these (oneself is skipped) and to no others; at most MESH_MEMBERS_MAX. Links made at
- * an address that a member still has are kept. */
+/* Connect to these members except this node, and to no others; at most MESH_MEMBERS_MAX. A link
+ * stays open if a member still has the address at which the link was made. */
 void mesh_members(struct mesh *mesh, const struct mesh_member *members, unsigned n);
 
-/* Queue one frame of at most MESH_FRAME_MAX bytes; the parts are copied. It leaves before the loop
- * waits again, together with the others queued by then. */
+/* Queue one frame of at most MESH_FRAME_MAX bytes; the parts are copied. The frame leaves before
+ * the loop waits again, together with all frames queued by then. */
 void mesh_send(struct mesh *mesh, uint64_t to, const struct bytes *parts, unsigned n, bool bulk);
 /* Whether a link to this peer is up. */
 bool mesh_linked(const struct mesh *mesh, uint64_t id);
 /* Send queued messages now. */
 void mesh_flush(struct mesh *mesh);
 
-/* For HTTP to the other nodes: shows our certificate, trusts nodes of this cluster only, speaks
- * http/1.1. Name the node wanted with mesh_uri in tls_target.uri. Borrowed; any thread. */
+/* The TLS context for HTTP to other nodes: it shows our certificate, trusts nodes of this cluster
+ * only, speaks http/1.1. Name the node wanted with mesh_uri in tls_target.uri. Borrowed; any
+ * thread. */
 struct tls_ctx *mesh_tls_client(struct mesh *mesh);
 /* Read the certificates again, for new connections. The name and the cluster must stay. */
 NODISCARD enum status mesh_reload(struct mesh *mesh, struct reason *reason);
@@ -135,7 +137,7 @@ struct mesh_peer_stats {
     uint64_t frames_sent, frames_received, frames_dropped;
     uint64_t bytes_sent, bytes_received; /* bytes of payloads */
 };
-/* Every peer there was since the start, at most MESH_PEERS_COUNTED_MAX; returns how many. Any
+/* Report every peer since the start, at most MESH_PEERS_COUNTED_MAX; returns how many. Any
  * thread. */
 unsigned mesh_stats_peers(struct mesh *mesh, struct mesh_peer_stats *ret_peers, unsigned max);
 

@@ -63,7 +63,7 @@ static bool room_for_unknown(const struct mesh *mesh)
     return env_mono_ms(mesh->env) - oldest->accepted_ms >= MESH_UNKNOWN_MS;
 }
 
-/* libuv does not listen on until the waiting connection is accepted. */
+/* libuv reports no further connection until the waiting one is accepted. */
 static void accept_after(struct mesh *mesh, uint64_t ms)
 {
     env_timer_set(mesh->env, &mesh->accept_later, env_mono_ms(mesh->env) + ms);

@@ -150,7 +150,7 @@ struct mesh {
 
 /* mesh.c */
 
-/* One libuv handle or request of the mesh is over; the last one ends a closing mesh. */
+/* A libuv handle or request of the mesh has ended. The last of them ends a closing mesh. */
 void mesh_handle_gone(struct mesh *mesh);
 bool mesh_is_removed(const struct mesh *mesh, const char *name);
 /* Split "host:port" or "[host]:port". ST_INVALID. */

@@ -4,7 +4,8 @@
 
 enum { PIECE_BYTES = 128 * 1024 };
 
-/* READING (pool) ─▶ SENDING ─▶ READING …; the request's `user` until the reply ends. */
+/* READING (pool) ─▶ SENDING ─▶ READING …; the download is the request's `user` until the reply
+ * ends. */
 struct download {
     struct http_request *req;
     struct reply_file file;

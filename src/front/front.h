@@ -1,5 +1,5 @@
-/* The way in for every request, whatever transport it came by: probes and cross-origin rules, then
- * the router. */
+/* The way in for every request, over any transport: probes and cross-origin rules, then the
+ * router. */
 #ifndef HOLDFAST_FRONT_FRONT_H
 #define HOLDFAST_FRONT_FRONT_H
 

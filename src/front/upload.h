@@ -15,8 +15,8 @@ struct upload {
     struct env *env;
     struct http_request *req; /* the request whose body streams */
     struct router_host *host;
-    /* Once, on the loop. ST_OK: `file`, the callee's to close, has `bytes`. ST_CLOSED, ST_TIMEOUT,
-     * ST_TOO_BIG, ST_INVALID: of the body. ST_NO_SPACE, ST_IO, ST_NOMEM. */
+    /* Once, on the loop. ST_OK: `file` has `bytes`; the callee closes the file. ST_CLOSED,
+     * ST_TIMEOUT, ST_TOO_BIG, ST_INVALID: of the body. ST_NO_SPACE, ST_IO, ST_NOMEM. */
     void (*done)(struct upload *upload, enum status st);
 
     struct fs_file *file;

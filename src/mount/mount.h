@@ -58,7 +58,7 @@ NODISCARD enum status mount_conflict(struct state_txn *txn, const char *ns, cons
  * MOUNT_RECORD_MAX; every request reads a record. */
 NODISCARD enum status mount_create(struct state_txn *txn, struct env *env, const char *ns,
                                    struct mount *mount);
-/* Stage changed fields of a mount. ST_TOO_BIG: see mount_create. As state_put. */
+/* Stage changed fields of a mount. ST_TOO_BIG: see mount_create. Else the statuses of state_put. */
 NODISCARD enum status mount_update(struct state_txn *txn, const char *ns,
                                    const struct mount *mount);
 /* Stage the move of a mount, with its UUID and so its data, to another path. ST_EXISTS. */

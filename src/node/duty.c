@@ -9,7 +9,8 @@ static void on_timer(struct env_timer *timer)
     duty_step(CONTAINER_OF(timer, struct duties, timer));
 }
 
-/* While active only: a timer that is set when the node stops outlives its loop. */
+/* Set the timer only while the node is active: a timer that is set when the node stops outlives its
+ * loop. */
 static void duty_again_in(struct duties *d, uint64_t ms)
 {
     ASSERT(d->term != 0 && !d->host->stopping);
@@ -23,7 +24,7 @@ static void on_committed(struct state_commit *commit, enum status st)
     ASSERT(d->committing);
     state_commit_done(commit);
     d->committing = false;
-    /* Else the term has ended, or the node stops, while this was under way. */
+    /* The term may have ended, or the node may stop, since the commit began. */
     if (d->term != 0 && !d->host->stopping)
         duty_again_in(d, st == ST_OK || st == ST_CONFLICT ? 0 : DUTY_EVERY_MS);
 }

@@ -23,7 +23,7 @@ struct node_duty {
     /* Stage what is due now, a little of it: `run` is called on the raft thread, and again soon
      * after it staged anything. Its transaction is checked like that of a request. */
     enum status (*run)(struct state_txn *txn, int64_t now_ms);
-    /* Instead of `run`, which is NULL then: the same with what `with` points to. */
+    /* Used instead of `run`, which is then NULL: it also gets `with`. */
     enum status (*run_with)(const void *with, struct state_txn *txn, int64_t now_ms);
     const void *with;
 };

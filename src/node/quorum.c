@@ -15,7 +15,8 @@ enum {
     SHORT_MS = 3000,  /* an election, or two nodes that restart together, end sooner */
 };
 
-/* Append `item`, or count it in *left_out where `text` has no room for it and the count. */
+/* Append `item`. If `text` has no room for the item and the final count, count the item in
+ * *left_out. */
 static void add_item(struct reason *text, const char *item, unsigned *left_out)
 {
     enum { COUNT_ROOM = 16 }; /* room for " and 16 more" */

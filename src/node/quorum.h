@@ -10,7 +10,7 @@ struct quorum {
     struct part_host *host;
     struct board *board;
     const struct bootstrap *bootstrap;
-    uint64_t since_ms, short_ms; /* monotonic: no leader since; too few voters since; 0: not so */
+    uint64_t since_ms, short_ms; /* monotonic: since when no leader, too few voters; 0: not so */
     struct {
         uint64_t id, ms;
     } heard[RLOG_MEMBERS_MAX]; /* last frame of each member; kept while there is no leader */

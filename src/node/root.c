@@ -1,5 +1,5 @@
-/* Apply never hashes: a pinned version is hashed on a worker when the state has come to rest, or
- * every few seconds while it does not. */
+/* Apply computes no hashes. A worker hashes a pinned version when the state stops changing, or
+ * every few seconds while the state changes. */
 #include "node/root.h"
 
 /* least time between two computations while the state keeps changing */

@@ -71,14 +71,14 @@ struct service {
     struct services *all;
     const struct node_service *row;
     enum service_phase phase;
-    uint64_t term;      /* of the run; IDLE: the service is not begun again in this term; 0: none */
+    uint64_t term;      /* term of the run; while IDLE: term without another run; 0: none */
     _Atomic bool ended; /* the run is asked to end; set by the raft thread, read by both threads */
     /* monotonic: when the run was asked to end; last warning about it; 0: never */
     uint64_t asked_ms, complained_ms;
     pthread_t thread;
     struct env_task gone; /* task for the raft thread: the run has returned */
 
-    /* Of the run's thread; the raft thread makes and frees these. */
+    /* The members below belong to the run's thread; the raft thread makes and frees them. */
     pthread_t self;
     struct env *env;
     struct state_log log;

@@ -5,7 +5,7 @@
 enum {
     /* first pause between two attempts of a sealed leader; doubles each time */
     RETRY_MIN_MS = 1000,
-    RETRY_MAX_MS = 60000,       /* upper bound of the doubled time */
+    RETRY_MAX_MS = 60000,       /* longest pause between two attempts */
     RETRY_REST_MS = 10 * 60000, /* after this time without an attempt, start at RETRY_MIN_MS */
     STOP_TRANSFER_MS = 2000,
 };

@@ -35,7 +35,7 @@ enum status snapshot_file(struct snapshot *s, struct fs_file **ret_file)
     int len = snprintf(name, sizeof name, FILE_NAME "%llu", number);
     ASSERT(len > 0 && (size_t)len < sizeof name);
     enum status st =
-        fs_unlink(s->host->fs, name); /* of a process that ended between the two calls */
+        fs_unlink(s->host->fs, name); /* left by a process that ended before its own unlink below */
     if (st == ST_OK || st == ST_NOT_FOUND)
         st = fs_open(s->host->fs, name, FS_READ | FS_WRITE | FS_CREATE | FS_EXCL, &file);
     if (st == ST_OK)

@@ -13,7 +13,7 @@
 enum {
     TXN_BYTES = 1024 * 1024, /* bytes at which a transaction ends; a single value may be longer */
     TXN_KEYS = 4096,
-    /* Values are encrypted and do not shrink: what unpacks to far more is a bomb. */
+    /* Encrypted values do not compress: a file that unpacks to far more than its size is a bomb. */
     GROWTH_MAX = 32,
     GROWTH_FREE_BYTES = 64 * 1024 * 1024,
 };
@@ -46,7 +46,7 @@ struct restoring {
     struct buf core[CORES]; /* core records of the snapshot */
     struct buf ring;        /* this cluster's local ring, encrypted by its root key */
     bool same_root;         /* the snapshot has the root key of this cluster */
-    bool opens;             /* the configured seal opens the snapshot's root key, another one */
+    bool opens;             /* the snapshot has another root key, which the configured seal opens */
     uint64_t stage;
     struct rlog_txn_builder txn;
     size_t txn_bytes;
@@ -298,7 +298,7 @@ static enum status swap_stage(struct restoring *r)
     rlog_txn_need_stage(&r->txn, r->stage);
     rlog_txn_stage_swap(&r->txn);
     rlog_txn_put(&r->txn, BYTES(STATE_RESTORED), bytes_of(mark, sizeof mark));
-    rlog_txn_delete(&r->txn, BYTES(BARRIER_SUPERSEDED)); /* belongs to the state that is replaced */
+    rlog_txn_delete(&r->txn, BYTES(BARRIER_SUPERSEDED)); /* a record of the replaced state */
     if (r->ring.len != 0)
         rlog_txn_put(&r->txn, BYTES(BARRIER_LOCAL_KEYRING), buf_bytes(&r->ring));
     else if (!r->same_root)

@@ -362,7 +362,7 @@ static bool bootstrap_receive(void *self, const struct part_frame *frame)
     if (initial_members_hear(&b->initial, frame->from_name, frame->content, &asks) != ST_OK)
         trace(TRACE_WARN, "node", "%s sent a malformed bootstrap message", frame->from_name);
     else if (asks)
-        send_initial(b, frame->from); /* reply over a sender's own link: it may be no member */
+        send_initial(b, frame->from); /* the sender may be no member: use its own link */
     return true;
 }
 

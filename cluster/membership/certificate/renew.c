@@ -19,7 +19,7 @@
 enum {
     RENEW_LOOK_MS = 1000,
     RENEW_ASK_MS = 5000,           /* time between two requests for a certificate */
-    RENEW_FAILED_MS = 3600 * 1000, /* after a certificate that cannot be used; between complaints */
+    RENEW_FAILED_MS = 3600 * 1000, /* pause after an unusable certificate, and between warnings */
     RENEW_PART = 3,                /* renew in the last third of the certificate's validity */
     DAY_S = 86400,
 };

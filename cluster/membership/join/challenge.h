@@ -13,7 +13,7 @@
 
 #include "base/buf.h"
 
-/* The text of a challenge is opaque to the node that answers. */
+/* The text of a challenge is opaque to the node that proves its key. */
 enum { CHALLENGE_TEXT_MAX = 128 };
 
 /* Append the message that the node proves, and the message that the member proves. ST_NOMEM. */

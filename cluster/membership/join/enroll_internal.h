@@ -47,7 +47,7 @@ struct enroll_try {
  * for a challenge. */
 NODISCARD enum status enroll_prepare(struct enroll_try *e, struct bytes token,
                                      struct reason *reason);
-/* Write the request of this step. `answer`: to the challenge, else empty. ST_NOMEM. */
+/* Write the request of this step. `answer`: the proof for the challenge; empty: none. ST_NOMEM. */
 NODISCARD enum status enroll_write(struct enroll_try *e, struct bytes answer);
 /* Forget token, key and request; no request is under way. */
 void enroll_reset(struct enroll_try *e);
