@@ -136,7 +136,7 @@ struct rlog_core_write {
 
 struct rlog_core_peer {
     uint64_t id;
-    uint64_t match;   /* highest index that the peer is known to have; only grows within a term */
+    uint64_t match;   /* highest index known to be in the peer's log; only grows within a term */
     uint64_t sent_ms; /* when entries were last sent */
 };
 

@@ -300,7 +300,7 @@ static void tend_run(struct env_work *work)
     struct tail *t = &disk->tail;
     disk_free_check(disk);
     disk_lock(disk);
-    if (t->broken) { /* another work broke the log, and that is not reported yet */
+    if (t->broken) { /* another work broke the log, and its failure is not reported yet */
         reason_set(&w->reason, "%s", t->why_broken.text);
         w->st = ST_IO;
     }

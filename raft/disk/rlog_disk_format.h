@@ -16,7 +16,7 @@ enum {
     /* data bytes of a sector; sequence u32, kind u16, CRC-32C u32 and mark u16 follow */
     SECTOR_DATA = 500,
     SECTOR_MARK = 0xA55A,  /* eight bits are set: no single flip makes or clears the mark */
-    SECTOR_NOISE_BITS = 4, /* as many set bits are rot of a sector that was never written */
+    SECTOR_NOISE_BITS = 4, /* so many set bits may be decay in a sector that was never written */
     BATCH_HEADER = 48,
     ENTRY_HEADER = 16,
     SEGMENT_VERSION = 1,
@@ -58,7 +58,7 @@ struct segment_header {
     uint64_t start;      /* index of the entry that the segment begins with */
     uint64_t prev_term;  /* term of the entry before `start` */
     uint64_t seq, chain; /* sequence number of the first batch; chain before the segment */
-    uint64_t prev_end;   /* where the segment before ends; what lies behind that is void */
+    uint64_t prev_end;   /* where the previous segment ends; bytes behind that offset are void */
     uint32_t flags;
 };
 
@@ -157,7 +157,7 @@ void vote_file_encode(const struct vote_record *r, uint64_t id, uint8_t block[SM
 bool vote_file_decode(const uint8_t block[SMALL_BLOCK], uint64_t id, struct vote_record *ret);
 void identity_encode(const struct rlog_identity *identity, uint8_t block[SMALL_BLOCK]);
 bool identity_decode(const uint8_t block[SMALL_BLOCK], struct rlog_identity *ret);
-/* A snapshot is about to be installed: the log may end below it. */
+/* Record of an install: while it exists, the log may end below the snapshot. */
 struct install_record {
     uint64_t index, term;
 };

@@ -19,7 +19,7 @@ struct log_found {
     uint64_t *unused; /* numbers of segments before and behind the segments in use */
     size_t n_unused;
     uint64_t truncations;   /* batches that replaced entries before them */
-    bool torn, torn_unused; /* the last one ends with a torn write; or one behind it is one */
+    bool torn, torn_unused; /* the last segment, or a segment behind it, ends with a torn write */
     bool damaged;  /* `reason` says where; harmless if a snapshot covers all below `base` */
     bool lost_end; /* the damage may have taken the newest entries */
     struct reason reason;

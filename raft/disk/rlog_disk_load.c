@@ -52,7 +52,7 @@ static void judge_install(struct loading *l)
                (inside && f->entries[snap->index - f->base].term != snap->term);
 }
 
-/* The damaged file is the one whose install was interrupted: the state before it is complete. */
+/* The damaged file is the snapshot whose install was interrupted: the state before is complete. */
 static bool bad_install(const struct loading *l)
 {
     return l->snapshots.bad_index != 0 && l->snapshots.bad_index == l->install.index &&

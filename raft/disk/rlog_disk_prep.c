@@ -51,7 +51,7 @@ static enum status making_gives_up(struct rlog_disk *disk, enum status why)
 static enum status making_begin(struct rlog_disk *disk)
 {
     char path[DISK_PATH_MAX];
-    disk->want_next = false; /* clear first: a segment begun after the look sets it again */
+    disk->want_next = false; /* clear first: a segment that begins later sets the flag again */
     disk_free_check(disk);
     disk_lock(disk);
     bool needed = disk->tail.prepared == 0;

@@ -359,7 +359,8 @@ static enum status segment_read(struct finder *d, size_t i, size_t n_used)
                                        : NEXT_NONE);
 }
 
-/* A segment without a header behind the last one that has one: it never got its first write. */
+/* A segment without a header, behind the last segment that has a header: its first write was never
+ * completed. */
 static enum status unused_read(struct finder *d, uint64_t number)
 {
     struct log_found *f = d->found;

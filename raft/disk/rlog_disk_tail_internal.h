@@ -55,7 +55,8 @@ struct batch_plan {
     uint64_t reset_term; /* for `reset`: term of entry first-1 */
 };
 
-/* The bytes in the stage and their place in the file: `n` bytes, `before` of them already there. */
+/* The bytes in the stage and their place in the file: `n` bytes, of which the file has `before`
+ * already. */
 struct staged {
     const struct segment *fresh; /* new segment; NULL: the active segment goes on */
     struct fs_file *file;

@@ -41,7 +41,7 @@ static void uncount(struct rlog *r, struct rlog_propose *p)
     p->counted = false;
 }
 
-/* The outcome, delivered by the pump. The proposal is in no list. */
+/* The proposal has an outcome, which the pump delivers. The proposal is in no list. */
 void rlog_propose_finish(struct rlog *r, struct rlog_propose *p, enum status st)
 {
     ASSERT(r->depth > 0);
