@@ -4,8 +4,9 @@
 
 #include "router/router.h"
 
-/* The value of a request's header by the first of two names (lower case) that is there; data NULL:
- * neither is. Inline, so that the lengths of the names are known. */
+/* The value of a request's header under the first of two names (lower case) that the request has;
+ * data NULL: the request has neither header. Inline, so that the compiler knows the lengths of the
+ * names. */
 static inline struct bytes header_either(const struct router_request *request, const char *ours,
                                          const char *theirs)
 {

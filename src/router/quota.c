@@ -35,7 +35,7 @@ const struct schema quota_config_schema = SCHEMA(struct quota_config, config_fie
 
 struct rule {
     struct bytes path;
-    uint64_t version; /* version of the quota: a changed quota begins to count anew */
+    uint64_t version; /* version of the quota: counting starts anew when the quota changes */
     struct quota_window window;
 };
 
@@ -147,7 +147,7 @@ static enum status read_rules(struct state_txn *txn, struct rules *rules)
     return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
-/* Everything is read into the arena that is then kept. */
+/* Read the settings into the arena of the rules, which then replace the old rules. */
 static enum status refresh(struct quotas *quotas, struct state *state)
 {
     struct rules fresh = {0};

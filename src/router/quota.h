@@ -1,12 +1,12 @@
 /* Quotas: how many requests a client may make in a time, by path.
  *
- * A client is an IPv4 address, or the 64 bits of an IPv6 address that name a network. Of the quotas
- * whose path fits a request the one with the longest path counts: "" fits all, "kv/" itself and all
- * below, "kv/a*" all that begins so, "kv/a" itself. They compare as policies do: a '/' at the end
- * of a request's path, or the case of a policy's name, makes no other path of it. Each node counts
- * its own clients, by the settings it has read within the last QUOTA_PATIENCE_MS; requests that it
- * sends on are counted here alone. Without quotas a request costs nothing but a look at the clock.
- */
+ * A client is an IPv4 address, or the 64 bits of an IPv6 address that name a network. If the paths
+ * of several quotas fit a request, the quota with the longest path counts. The path "" fits every
+ * request; "kv/" fits "kv/" and every path below; "kv/a*" fits every path that begins with "kv/a";
+ * "kv/a" fits only "kv/a". Paths compare as in policies: a '/' at the end of the request's path and
+ * the case of a policy's name make no difference. Each node counts the requests of its own clients,
+ * by settings that are at most QUOTA_PATIENCE_MS old. A forwarded request is counted only by the
+ * node that the client asked. Without quotas a request costs one reading of the clock. */
 #ifndef HOLDFAST_ROUTER_QUOTA_H
 #define HOLDFAST_ROUTER_QUOTA_H
 
@@ -37,27 +37,29 @@ struct quota_config {
 };
 extern const struct schema quota_config_schema;
 
-/* Digits, perhaps with a fraction: a JSON number above 0. What is asked for in a window, rounded
- * up. ST_INVALID. */
+/* Read a rate: digits, perhaps with a fraction, as a JSON number above 0. The limit of a window is
+ * the rate, rounded up. ST_INVALID. */
 NODISCARD enum status quota_rate(const char *text, uint64_t *ret_limit);
 
-/* One worker's view. */
+/* The quotas as one worker knows them. */
 struct quotas;
 NODISCARD enum status quotas_new(struct quota_table *table, struct quotas **ret_quotas);
 void quotas_free(struct quotas *quotas); /* Free a worker's quotas. NULL is allowed. */
 
-/* The verdict of the quotas on a request, for the headers of its reply; `limit` 0: no headers. */
+/* The decision of the quotas about a request, for the headers of the reply; `limit` 0: no
+ * headers. */
 struct quota_verdict {
     uint64_t limit;
     struct quota_count count;
     bool refused;
 };
-/* `req` is what stage_target made of the request; `state` NULL: the node has none yet. ST_LIMITED
+/* Count a request that stage_target has read. `state` NULL: the node has no state yet. ST_LIMITED
  * with the request's error. Settings that cannot be read limit no request. */
 NODISCARD enum status quota_judge(struct quotas *quotas, struct state *state,
                                   const struct router_request *request, struct req *req,
                                   uint64_t now_ms, struct quota_verdict *ret_verdict);
-/* Add the headers, their text in the arena; without memory some are missing. */
+/* Add the headers to the reply, with their text in the arena. Without memory some headers are
+ * missing. */
 void quota_tell(const struct quota_verdict *verdict, struct arena *arena,
                 struct router_reply *reply);
 

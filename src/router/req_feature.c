@@ -2,7 +2,7 @@
  * (cluster/membership/members/feature.h). */
 #include "router/router.h"
 
-/* The names of the members that understand less than `level`, separated by commas. */
+/* The names of the members whose builds have a feature level below `level`, separated by commas. */
 static void name_older(struct req *req, uint16_t level, struct buf *out)
 {
     struct node_peer *peers = arena_alloc(req->arena, RLOG_MEMBERS_MAX * sizeof *peers);

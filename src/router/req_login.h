@@ -7,18 +7,19 @@
 #include "router/request/req.h"
 
 /* End of the handler of a login: stage the token and reply with `auth`. The route needs no token
- * (AUTH_NONE) and runs on the active node. ST_INVALID with the request's error; ST_DENIED: not from
- * this address; as state_put. */
+ * (AUTH_NONE) and runs on the active node. ST_INVALID with the request's error; ST_DENIED: the
+ * login is not allowed from this address. Else as state_put. */
 NODISCARD enum status req_login(struct req *req, const struct login *login);
 
 /* How long the tokens of a mount live. */
 struct login_limits req_limits_of(const struct mount *mount);
 
-/* Whether a login gave the token: then its path lies below the mount of another auth method than
- * the token store. */
+/* Whether a login gave the token: then the path of the token lies below the mount of an auth method
+ * other than the token store. */
 bool req_is_login_token(const struct auth_token *token);
-/* When such a token ends after a renewal now, as its mount and its method say. `wanted_s`: 0: none.
- * ST_INVALID with the request's error: the method is gone, or refuses. Else as state_get. */
+/* When a token that a login gave ends after a renewal now, by its mount and its auth method.
+ * `wanted_s`: the wanted time; 0: none. ST_INVALID with the request's error: the method is gone, or
+ * refuses. Else as state_get. */
 NODISCARD enum status req_login_renew(struct req *req, const struct auth_token *token,
                                       int64_t wanted_s, int64_t *ret_end_ms);
 

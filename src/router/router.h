@@ -7,13 +7,14 @@
  * Handlers are straight-line functions (req.h); each step that waits is a phase of pipeline.c.
  *
  * 1. Every request gets exactly one reply.
- * 2. A reply that staged writes is sent after they were committed and applied; one that staged
- *    nothing after what it read was confirmed (PROTOCOL R1, R2).
+ * 2. If a request staged writes, its reply is sent after the writes were committed and applied. If
+ *    it staged nothing, its reply is sent after the data that it read were confirmed (PROTOCOL R1,
+ *    R2).
  * 3. A standby whose handler stages anything discards it and forwards the whole request (R4).
  * 4. With an audit device, nothing takes effect and nothing is sent unrecorded (R20).
  *
- * The router knows no transport and no node: each hands in a table of functions. A process has one
- * router, which never changes, and one worker for each thread that serves. */
+ * The router does not depend on a transport or a node: each gives the router a table of functions.
+ * A process has one router, which never changes, and one worker for each thread that serves. */
 #ifndef HOLDFAST_ROUTER_ROUTER_H
 #define HOLDFAST_ROUTER_ROUTER_H
 
@@ -28,10 +29,11 @@
 #include "router/throttle.h"
 
 enum {
-    /* A longer body is read only after its sender was found to have a right on the path. */
+    /* A body longer than this is read only after its sender was found to have a right on the
+     * path. */
     ROUTER_UNJUDGED_BYTES_MAX = HTTP_SMALL_BODY,
-    /* A longer body of a forwarded request is not kept here: the body streams to the active node,
-     * and the request is sent once (PROTOCOL R14). */
+    /* A forwarded request with a body longer than this is sent only once: the body streams to the
+     * active node and is not kept here (PROTOCOL R14). */
     ROUTER_WHOLE_BYTES_MAX = 1024 * 1024,
 };
 
@@ -49,8 +51,9 @@ struct router_collect {
 };
 
 /* A streamed body on its way into a file. `done` is called once, on the worker's thread, never from
- * inside `receive`. ST_OK: `file`, the router's to close, has `bytes`. ST_CLOSED, ST_TIMEOUT,
- * ST_TOO_BIG, ST_INVALID: of the body. ST_NO_SPACE, ST_IO, ST_NOMEM. */
+ * inside `receive`. ST_OK: `file` has `bytes`, and the router closes it. ST_CLOSED, ST_TIMEOUT,
+ * ST_TOO_BIG, ST_INVALID: the body did not arrive, or is not allowed. ST_NO_SPACE, ST_IO, ST_NOMEM:
+ * the file was not written. */
 struct router_receive {
     struct env *env;
     struct router_host *host;
@@ -108,8 +111,8 @@ struct router_request {
     bool given_up;  /* router_give_up was called */
 };
 
-/* As request->header, but without a call where no header's name has this length: most headers that
- * are asked for are absent. */
+/* The value of a header, as request->header gives it. If no header's name has this length,
+ * request->header is not called: most headers that are looked for are absent. */
 static inline struct bytes router_header(const struct router_request *request, const char *name)
 {
     size_t len = strlen(name);
@@ -141,8 +144,8 @@ struct router_host {
     /* Whether the cluster does not exist yet, or this node's workers cannot serve it yet; *ret_why
      * says what the node waits for. */
     bool (*awaits_members)(struct router_host *host, struct reason *ret_why);
-    /* The requests of all workers: members of an object. Blocks until each has replied. ST_NOMEM.
-     */
+    /* Write the requests in progress of all workers: members of an object. Blocks until each worker
+     * has written its requests. ST_NOMEM. */
     enum status (*inflight)(struct router_host *host, struct text_writer *w);
     uint64_t upload_bytes_max; /* most bytes of the body of a ROUTE_UPLOAD */
     enum seal_type seal_type;  /* type of the configured seal, for sys/init */
@@ -154,7 +157,8 @@ struct router_host {
     enum trace_level log_level;     /* configured level of the process */
     const char *data_dir;           /* directory whose free space is reported; NULL: not reported */
     struct bytes configuration;     /* the configuration, without secrets: an object of JSON */
-    /* This node replies 503 to all but health and what operators need. */
+    /* Maintenance: this node replies 503 to all requests except health and the routes that
+     * operators need. */
     _Atomic bool maintenance;
     struct quota_table *quotas; /* shared by the workers */
     struct throttle
@@ -179,7 +183,7 @@ struct router {
  * only routes that need no state are served until router_worker_begin. ST_NOMEM. */
 NODISCARD enum status router_worker_new(const struct router *router, struct env *env,
                                         struct state *state, struct router_worker **ret_worker);
-/* Give a worker the state that it was made without. On its thread. */
+/* Give a state to a worker that was made without one. On the worker's thread. */
 void router_worker_begin(struct router_worker *worker, struct state *state);
 /* Free a worker that has no request under way. NULL is allowed. */
 void router_worker_free(struct router_worker *worker);
@@ -194,9 +198,9 @@ void router_worker_inflight(struct router_worker *worker, struct text_writer *w)
 extern const struct schema router_inflight_schema; /* schema of one request in that list */
 
 /* Find the dialect of a request whose target is canonical, and the path below the root of the
- * dialect. Once for a request, before the router is told anything else of it. */
+ * dialect. Call once for a request, before any other function of the router. */
 void router_place(struct router_worker *worker, struct router_request *request);
-/* The dialect of requests that no table claims, and of errors without a request. */
+/* The dialect of requests that no table claims, and of errors that have no request. */
 const struct dialect *router_home(const struct router_worker *worker);
 
 /* Run a request; request->respond is called once. On the thread of the worker. */
@@ -209,13 +213,12 @@ void router_reply(struct router_worker *worker, struct router_request *request,
  * something, or has changed something; ST_TIMEOUT: the request has changed nothing, and will not.
  * `respond` is still called; its reply is discarded. */
 enum status router_give_up(struct router_request *request);
-/* Whether a request, as far as its path tells, is for a route that may take long;
- * *ret_upload_bytes_max is what its body may have if that is to be streamed (ROUTE_UPLOAD), else 0.
- */
+/* Whether the path of a request is the path of a route that may take long. *ret_upload_bytes_max is
+ * the longest body of an upload that streams (ROUTE_UPLOAD), else 0. */
 bool router_is_long(struct router_worker *worker, const struct router_request *request,
                     uint64_t *ret_upload_bytes_max);
 
-/* Classes of the latency histograms; each request is counted in one. */
+/* Classes of the latency histograms; each request counts in one class. */
 enum router_class {
     ROUTER_READ,
     ROUTER_LIST, /* LIST, also recursive */

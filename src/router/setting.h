@@ -1,12 +1,13 @@
-/* Settings of the cluster: one record of JSON each, by a schema, at s/ns/NS/config/NAME. */
+/* Settings of the cluster. Each setting is one record of JSON, written by a schema, at
+ * s/ns/NS/config/NAME. */
 #ifndef HOLDFAST_ROUTER_SETTING_H
 #define HOLDFAST_ROUTER_SETTING_H
 
 #include "state/state_txn.h"
 #include "text/schema.h"
 
-/* Fill *ret_struct (schema->size bytes); strings lie in the transaction's arena. ST_NOT_FOUND:
- * never set, *ret_struct untouched. ST_CORRUPT; else as state_get. */
+/* Fill *ret_struct (schema->size bytes); strings lie in the transaction's arena. ST_NOT_FOUND: the
+ * setting was never set, *ret_struct untouched. ST_CORRUPT; else as state_get. */
 NODISCARD enum status setting_load(struct state_txn *txn, const char *ns, const char *name,
                                    const struct schema *schema, void *ret_struct);
 /* Whether the setting exists: ST_OK or ST_NOT_FOUND; else as state_exists. */
@@ -16,7 +17,7 @@ NODISCARD enum status setting_save(struct state_txn *txn, const char *ns, const 
                                    const struct schema *schema, const void *from);
 /* Stage the deletion of a setting, which may be absent. As state_delete. */
 NODISCARD enum status setting_delete(struct state_txn *txn, const char *ns, const char *name);
-/* The key of a record; of a folder of them with a name that ends in '/'. ST_NOMEM. */
+/* The key of a setting. A name that ends in '/' gives the key of a folder of settings. ST_NOMEM. */
 NODISCARD enum status setting_key(struct arena *arena, const char *ns, const char *name,
                                   struct bytes *ret_key);
 

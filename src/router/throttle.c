@@ -5,14 +5,14 @@ struct bucket {
     uint32_t burst, every_ms;
 };
 
-/* The time until which the bucket is paid after one more take; 0: the take does not fit. */
+/* The time until which the bucket is paid after one more request; 0: the bucket is empty. */
 static uint64_t next_of(const struct bucket *bucket, uint64_t paid_ms, uint64_t now_ms)
 {
     uint64_t next = MAX(paid_ms, now_ms) + bucket->every_ms;
     return next <= now_ms + (uint64_t)bucket->burst * bucket->every_ms ? next : 0;
 }
 
-/* The client's slot; without one, the slot whose client came longest ago. */
+/* The slot of the client. If the client has none, the slot whose client came longest ago. */
 static struct throttle_client *find(struct throttle *throttle, const struct ip *client)
 {
     struct throttle_client *oldest = &throttle->clients[0];

@@ -1,4 +1,4 @@
-/* How often something may be done: buckets that fill with time. Any thread. */
+/* Rate limits: buckets that fill with time. Any thread. */
 #ifndef HOLDFAST_ROUTER_THROTTLE_H
 #define HOLDFAST_ROUTER_THROTTLE_H
 
@@ -16,23 +16,23 @@ struct throttle_client {
 };
 
 /* A bucket for all clients, and one of half its size for each client address, so that one client
- * cannot use up what is for all. One address at a time, that of the client which holds the attempt
- * in progress, takes from a bucket of its own first, which no other client can use up.
+ * cannot use up the bucket for all. The client that holds the attempt in progress first takes from
+ * a bucket of its own, which no other client can use up.
  *
- * Of more than THROTTLE_CLIENTS addresses the one that came longest ago is forgotten: the bucket
- * for all bounds them together. */
+ * If there are more than THROTTLE_CLIENTS addresses, the address that came longest ago is
+ * forgotten: the bucket for all bounds all clients together. */
 struct throttle {
     uint32_t burst;    /* takes that are allowed at once, of all clients; 0: never refuse */
-    uint32_t every_ms; /* after the burst, one take for each such time; not 0 */
-    /* Inside. Zero-initialise it, but for the lock. Each time is when what was taken is paid for.
-     */
+    uint32_t every_ms; /* after the burst, one take is allowed in each such time; not 0 */
+    /* Private members. Zero-initialise all of them except the lock. Each time is the time until
+     * which the takes of a bucket are paid. */
     pthread_mutex_t lock;
     uint64_t paid_ms;
     struct throttle_client holder;
     struct throttle_client clients[THROTTLE_CLIENTS];
 };
 
-/* Take one by a monotonic clock. False: refused, and not counted. */
+/* Take once, at a monotonic time. False: the take is refused, and does not count. */
 bool throttle_take(struct throttle *throttle, const struct ip *client, uint64_t now_ms);
 /* `client` holds the attempt in progress. */
 void throttle_hold(struct throttle *throttle, const struct ip *client);

@@ -3,7 +3,7 @@
  *   options -> folder -> ports free? -> children -> sys/init, once -> a root token that works
  *   -> what to paste is printed -> watch until a signal -> children end -> folder goes
  *
- * Whatever fails on the way, the children end and a folder that is to be thrown away goes. After
+ * After a failure at any step the children are ended, and a temporary folder is removed. After
  * SIGKILL of the parent the kernel ends the children; the folder stays. */
 #include "server/dev.h"
 
@@ -25,7 +25,8 @@ char *dev_url(const struct dev *dev, unsigned node)
                         dev->port + node * DEV_PORTS_APART);
 }
 
-/* A flag, else the environment, HOLDFAST_ or VAULT_. */
+/* The value of a flag; without the flag, of the environment variable HOLDFAST_NAME or
+ * VAULT_NAME. */
 static const char *wish(struct cli *cli, const char *flag, const char *env)
 {
     const char *value = cli_text(cli, flag);
@@ -39,7 +40,7 @@ static bool read_listen(struct dev *dev, const char *text)
     if (text_address_split(text, dev->host, &dev->port) != ST_OK)
         return false;
     if (strcmp(dev->host, "localhost") == 0)
-        (void)snprintf(dev->host, sizeof dev->host, "127.0.0.1"); /* fits */
+        (void)snprintf(dev->host, sizeof dev->host, "127.0.0.1"); /* the text fits */
     return inet_pton(AF_INET, dev->host, raw) == 1 || inet_pton(AF_INET6, dev->host, raw) == 1;
 }
 
@@ -49,19 +50,19 @@ static bool read_options(struct dev *dev)
     const char *listen = wish(cli, "listen", "DEV_LISTEN_ADDRESS");
     int64_t nodes = cli_int(cli, "nodes", 0);
     if (!cli_bool(cli, "dev-tls", true)) {
-        (void)cli_usage_error(cli,
-                              "-dev-tls=false: TLS cannot be switched off"); /* false says it */
+        (void)cli_usage_error(
+            cli, "-dev-tls=false: TLS cannot be switched off"); /* this function returns false */
         return false;
     }
     if (listen == NULL)
         listen = "127.0.0.1:8200";
     if (!read_listen(dev, listen)) {
-        (void)cli_usage_error(cli,
-                              "-listen is ADDRESS:PORT, as 127.0.0.1:8200"); /* false says it */
+        (void)cli_usage_error(
+            cli, "-listen is ADDRESS:PORT, as 127.0.0.1:8200"); /* this function returns false */
         return false;
     }
     if (nodes > DEV_NODES_MAX || (nodes == 0 && cli_text(cli, "nodes") != NULL)) {
-        (void)cli_usage_error(cli, "-nodes is 1 to 7"); /* false says it */
+        (void)cli_usage_error(cli, "-nodes is 1 to 7"); /* this function returns false */
         return false;
     }
     dev->n_nodes = (unsigned)nodes;
@@ -85,7 +86,7 @@ static bool open_folder(struct dev *dev)
     return true;
 }
 
-/* One request to a node. 0: no reply. */
+/* Send one request to a node. Returns the HTTP status; 0: no reply came. */
 static int node_ask(struct dev *dev, unsigned node, const struct cli_request *request,
                     struct cli_reply *reply)
 {
@@ -104,7 +105,7 @@ static bool is_up(int status)
     return status == 200 || status == 429 || status == 473;
 }
 
-/* A node that still awaits other members says so in place of an empty list of errors. */
+/* Whether a node waits for other members: then its reply says so and has no list of errors. */
 static bool is_formed(struct dev *dev, const struct cli_reply *health)
 {
     const struct text_value *v = NULL;
@@ -114,8 +115,8 @@ static bool is_formed(struct dev *dev, const struct cli_reply *health)
     return errors == NULL || errors->first == NULL;
 }
 
-/* Wait until every node is up, or, where `fresh`, waits for its initialisation. False: it took too
- * long, or a signal or the end of a node has ended the wait. */
+/* Wait until every node is up; with `fresh`, until every node waits for initialisation. False: the
+ * time limit passed, or a signal or the end of a node ended the wait. */
 static bool await_nodes(struct dev *dev, bool *ret_fresh, bool *ret_failed)
 {
     const struct cli_request health = {.method = "GET", .path = "/v1/sys/health", .token = ""};
@@ -164,7 +165,7 @@ static bool initialise(struct dev *dev)
     return dev_dir_keep_init(dev, reply.body);
 }
 
-/* The token that was wished for, made by the root token of the initialisation. */
+/* Make the root token that the user chose, with the root token of the initialisation. */
 static bool root_token_make(struct dev *dev, const char *root, const char *id)
 {
     CLEANUP(buf_done) struct buf body = {0};
@@ -186,7 +187,7 @@ static bool root_token_make(struct dev *dev, const char *root, const char *id)
     return true;
 }
 
-/* A root token that works. */
+/* Find a root token that works. */
 static bool root_token_find(struct dev *dev)
 {
     struct cli_reply reply;
@@ -206,11 +207,11 @@ static bool root_token_find(struct dev *dev)
         cli_complain("the root token of %s/init.json is refused; -root-token-id names another",
                      dev->dir);
     else if (status != 200)
-        (void)refused(dev, &request, &reply); /* refused() says why */
+        (void)refused(dev, &request, &reply); /* refused() prints the error */
     return status == 200;
 }
 
-/* In single quotes, as shells read them; "''" for NULL, where memory was short. */
+/* Quote a text for a shell with single quotes; "''" for NULL, which means that memory ran out. */
 static const char *quoted(struct dev *dev, const char *text)
 {
     CLEANUP(buf_done) struct buf b = {0};
@@ -255,7 +256,7 @@ static void print_ready(struct dev *dev)
     (void)fflush(stdout); /* checked when all is flushed */
 }
 
-/* From the start of the children to their end. */
+/* Run the nodes: from the start of the children to their end. */
 static bool dev_serve(struct dev *dev)
 {
     bool fresh = false, failed = false;

@@ -14,8 +14,8 @@
 
 enum {
     DEV_NODES_MAX = 7,
-    DEV_PORTS_APART =
-        10, /* from one node's client port to the next node's; cluster port: client port + 1 */
+    DEV_PORTS_APART = 10, /* distance between the client ports of two nodes; the cluster port is the
+                             client port + 1 */
 };
 
 struct dev_node {
@@ -29,8 +29,8 @@ struct dev {
     bool keep; /* -data: the folder stays */
     struct fs *fs;
     struct fs_file *lock;
-    char host[256]; /* to listen on */
-    uint16_t port;  /* of the first node for clients */
+    char host[256]; /* address that the nodes listen on */
+    uint16_t port;  /* client port of the first node */
     unsigned n_nodes;
     struct dev_node nodes[DEV_NODES_MAX];
     sigset_t signals; /* signals that the parent waits for */
@@ -40,31 +40,31 @@ struct dev {
 /* The URL of a node for clients, in the arena; NULL when out of memory. */
 char *dev_url(const struct dev *dev, unsigned node);
 
-/* server/dev_dir.c. All print why they fail. */
+/* server/dev_dir.c. Functions that return bool print the cause of a failure. */
 
-/* Make or open the folder, and lock it. With an existing one *ret_nodes is the number of nodes that
- * it was made for, else 0. */
+/* Make or open the folder, and lock it. *ret_nodes is the number of nodes for which an existing
+ * folder was made; 0 for a new folder. */
 NODISCARD bool dev_dir_open(struct dev *dev, const char *data, unsigned *ret_nodes);
 /* Make what is missing: certificates, the seal's key. Write the configurations. */
 NODISCARD bool dev_dir_fill(struct dev *dev);
-/* The reply of sys/init is kept for the next start. */
+/* Store the reply of sys/init in the folder for the next start. */
 NODISCARD bool dev_dir_keep_init(struct dev *dev, struct bytes reply);
-/* The root token of that reply, in the arena; NULL: there is none. */
+/* The root token of the stored reply of sys/init, in the arena; NULL: there is none. */
 const char *dev_dir_token(struct dev *dev);
 /* Unlock the folder, and remove it unless it is to be kept. */
 void dev_dir_close(struct dev *dev);
 
 /* server/dev_nodes.c */
 
-/* Whether a node could listen on every port; prints which are taken. */
+/* Whether every port of the nodes is free; prints the ports that are taken. */
 NODISCARD bool dev_ports_free(const struct dev *dev);
-/* Block the signals that are waited for. */
+/* Block the signals that dev_nodes_watch waits for. */
 void dev_nodes_prepare(struct dev *dev);
 NODISCARD bool dev_nodes_start(struct dev *dev);
-/* Wait so long, see to children that ended. False: a signal asks for the end, or a node that is
- * alone has ended; *ret_failed tells the latter. */
+/* Wait for the given time, and handle children that ended. False: a signal asks the program to end,
+ * or the only node has ended; *ret_failed is true in the second case. */
 bool dev_nodes_watch(struct dev *dev, uint64_t wait_ms, bool *ret_failed);
-/* Ask all to end, and wait for it. */
+/* Ask all nodes to end, and wait until they have. */
 void dev_nodes_stop(struct dev *dev);
 
 #define DEV_FLAGS                                                                               \

@@ -6,8 +6,8 @@
  *   DIR/init.json          the reply of sys/init: root token and recovery keys
  *   DIR/nodeN/             configuration, log, data
  *
- * Everything is readable by its owner alone. A file or folder takes its name when it is whole, so a
- * start that was cut off is repeated by the next one. */
+ * Only the owner can read the files. A file or folder gets its final name when it is complete, so
+ * the next start repeats a start that was interrupted. */
 #include "base/fs.h"
 #include "base/mem.h"
 #include "cluster/mesh/mesh.h"
@@ -50,8 +50,7 @@ static bool make_dir(struct dev *dev, const char *data)
                 (data != NULL ? mkdir(path, 0700) == 0 || errno == EEXIST : mkdtemp(path) != NULL);
     if (!made || realpath(path, dev->dir) == NULL) {
         cli_complain("%s: the folder cannot be made: %s", path, strerror(errno));
-        dev->dir[0] =
-            '\0'; /* realpath may have left another path there, which is not to be removed */
+        dev->dir[0] = '\0'; /* realpath may have left a path there; that path must not be removed */
         return false;
     }
     return true;
@@ -62,7 +61,7 @@ static unsigned count_nodes(struct dev *dev)
     char name[32];
     unsigned n = 0;
     do
-        (void)snprintf(name, sizeof name, "node%u", n + 1); /* fits */
+        (void)snprintf(name, sizeof name, "node%u", n + 1); /* the text fits */
     while (exists(dev, name) && ++n < DEV_NODES_MAX);
     return n;
 }
@@ -98,12 +97,12 @@ static bool make_certificates(struct dev *dev)
     if (exists(dev, "tls"))
         return true;
     for (unsigned i = 0; i < dev->n_nodes; i++) {
-        (void)snprintf(names[i], sizeof names[i], "node%u", i + 1); /* fits */
+        (void)snprintf(names[i], sizeof names[i], "node%u", i + 1); /* the text fits */
         nodes[i] =
             (struct mesh_node_names){.name = names[i], .hosts = hosts, .n_hosts = common ? 0 : 1};
     }
     char dir[32];
-    (void)snprintf(dir, sizeof dir, "tls.%ld", (long)getpid()); /* fits */
+    (void)snprintf(dir, sizeof dir, "tls.%ld", (long)getpid()); /* the text fits */
     struct mesh_pki pki = {.fs = dev->fs, .dir = dir, .now_s = (int64_t)time(NULL)};
     enum status st = mesh_bootstrap(&pki, nodes, dev->n_nodes, &reason);
     if (st == ST_OK)
@@ -134,17 +133,17 @@ static void put_path(struct dev *dev, struct text_writer *w, const char *name, c
 {
     char file[64], path[PATH_MAX + 64];
     (void)snprintf(file, sizeof file, format, node); /* fits: formats below, with a small number */
-    (void)snprintf(path, sizeof path, "%s/%s", dev->dir, file); /* fits */
+    (void)snprintf(path, sizeof path, "%s/%s", dev->dir, file); /* the text fits */
     text_member_str(w, name, path);
 }
 
-/* "host:port" of a port of a node. */
+/* Write "host:port" for a port of a node. */
 static void put_address(struct text_writer *w, const char *name, const char *host, unsigned port)
 {
     char text[300];
     bool v6 = strchr(host, ':') != NULL;
     (void)snprintf(text, sizeof text, "%s%s%s:%u", v6 ? "[" : "", host, v6 ? "]" : "",
-                   port); /* fits */
+                   port); /* the text fits */
     text_member_str(w, name, text);
 }
 
@@ -161,7 +160,7 @@ static void put_cluster(struct dev *dev, struct text_writer *w, unsigned node)
     text_open_object(w);
     for (unsigned i = 0; i < dev->n_nodes; i++) {
         char name[16];
-        (void)snprintf(name, sizeof name, "node%u", i + 1); /* fits */
+        (void)snprintf(name, sizeof name, "node%u", i + 1); /* the text fits */
         text_key(w, name);
         text_open_object(w);
         put_address(w, "address", "127.0.0.1", dev->port + i * DEV_PORTS_APART + 1);
@@ -175,7 +174,7 @@ static void put_cluster(struct dev *dev, struct text_writer *w, unsigned node)
 static void write_config(struct dev *dev, struct text_writer *w, unsigned node)
 {
     char name[16];
-    (void)snprintf(name, sizeof name, "node%u", node); /* fits */
+    (void)snprintf(name, sizeof name, "node%u", node); /* the text fits */
     text_open_object(w);
     text_member_str(w, "node_name", name);
     put_path(dev, w, "data_dir", "node%u/data", node);
@@ -208,7 +207,7 @@ static bool make_node(struct dev *dev, unsigned node)
     CLEANUP(buf_done) struct buf text = {0};
     struct text_writer w = {.out = &text};
     char name[32];
-    (void)snprintf(name, sizeof name, "node%u", node); /* fits */
+    (void)snprintf(name, sizeof name, "node%u", node); /* the text fits */
     enum status st = fs_mkdir(dev->fs, name);
     write_config(dev, &w, node);
     if (st == ST_OK)
@@ -217,7 +216,7 @@ static bool make_node(struct dev *dev, unsigned node)
         cli_complain("%s/%s: %s", dev->dir, name, status_text(st));
         return false;
     }
-    (void)snprintf(name, sizeof name, "node%u/holdfast.json", node); /* fits */
+    (void)snprintf(name, sizeof name, "node%u/holdfast.json", node); /* the text fits */
     const char *path = path_in(dev, name);
     return path != NULL && cli_replace(dev->cli, path, buf_bytes(&text), 0600);
 }

@@ -1,5 +1,6 @@
-/* The nodes of "holdfast dev": children of their own process group, so that Ctrl-C reaches the
- * parent alone, which ends them in order. The kernel ends them if the parent dies. */
+/* The nodes of "holdfast dev". The children are in a process group of their own, so Ctrl-C reaches
+ * only the parent, which ends the children in order. The kernel ends the children if the parent
+ * dies. */
 #include "server/dev.h"
 #include "server/server.h"
 
@@ -23,15 +24,15 @@ static uint64_t now_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Whether a socket can listen there; errno tells why not. The nodes share ports with SO_REUSEPORT,
- * this socket does not. */
+/* Whether a socket can listen at the address; if not, errno tells why. The nodes share ports with
+ * SO_REUSEPORT; this socket does not, so it finds a port that is in use. */
 static bool can_bind(const char *host, unsigned port)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
     char service[16];
     int one = 1;
-    (void)snprintf(service, sizeof service, "%u", port); /* fits */
+    (void)snprintf(service, sizeof service, "%u", port); /* the text fits */
     if (getaddrinfo(host, service, &hints, &found) != 0) {
         errno = EADDRNOTAVAIL;
         return false;
@@ -41,7 +42,7 @@ static bool can_bind(const char *host, unsigned port)
                 bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1) == 0;
     int why = errno;
     if (fd >= 0)
-        (void)close(fd); /* not handed out */
+        (void)close(fd); /* the socket was used only here */
     freeaddrinfo(found);
     errno = why;
     return good;
@@ -74,7 +75,7 @@ void dev_nodes_prepare(struct dev *dev)
             good = good && sigaddset(&dev->signals, ends[i]) == 0;
     good = good && sigprocmask(SIG_BLOCK, &dev->signals, NULL) == 0;
     ASSERT(good);
-    (void)signal(SIGPIPE, SIG_IGN); /* a closed output must not leave the folder behind */
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed output must not end us early */
 }
 
 static char *node_file(struct dev *dev, unsigned node, const char *name)
@@ -82,7 +83,7 @@ static char *node_file(struct dev *dev, unsigned node, const char *name)
     return arena_format(&dev->cli->arena, "%s/node%u/%s", dev->dir, node + 1, name);
 }
 
-/* In the child. */
+/* Replace the child process by a node. */
 static _Noreturn void become_node(const struct dev *dev, const char *config, const char *log,
                                   pid_t parent)
 {
@@ -95,7 +96,7 @@ static _Noreturn void become_node(const struct dev *dev, const char *config, con
                 sigprocmask(SIG_UNBLOCK, &dev->signals, NULL) == 0 && getppid() == parent;
     if (good)
         (void)execl("/proc/self/exe", "holdfast", "server", "-config", config,
-                    (char *)NULL); /* returns when it failed */
+                    (char *)NULL); /* execv returns only when it has failed */
     _exit(EXIT_FAILURE);
 }
 
@@ -121,7 +122,7 @@ bool dev_nodes_start(struct dev *dev)
     return true;
 }
 
-/* The end of a node's log. */
+/* Print the last lines of a node's log. */
 static void show_log(struct dev *dev, unsigned node)
 {
     char text[TAIL_BYTES];
@@ -140,14 +141,16 @@ static void tell_end(struct dev *dev, unsigned node, int how)
 {
     char why[64];
     if (WIFSIGNALED(how))
-        (void)snprintf(why, sizeof why, "was ended by signal %d", WTERMSIG(how)); /* fits */
+        (void)snprintf(why, sizeof why, "was ended by signal %d",
+                       WTERMSIG(how)); /* the text fits */
     else
-        (void)snprintf(why, sizeof why, "has ended with code %d", WEXITSTATUS(how)); /* fits */
+        (void)snprintf(why, sizeof why, "has ended with code %d",
+                       WEXITSTATUS(how)); /* the text fits */
     cli_say("holdfast dev: node%u %s; its log is %s/node%u/log%s\n", node + 1, why, dev->dir,
             node + 1, dev->n_nodes > 1 ? "; it is started again" : "");
 }
 
-/* False: the only node is gone. */
+/* Handle the end of a child. False: the only node has ended. */
 static bool reap(struct dev *dev)
 {
     int how;
@@ -192,7 +195,7 @@ void dev_nodes_stop(struct dev *dev)
     uint64_t deadline_ms = now_ms() + STOP_MS;
     for (unsigned i = 0; i < dev->n_nodes; i++)
         if (dev->nodes[i].pid != 0)
-            (void)kill(dev->nodes[i].pid, SIGTERM); /* our child until it is waited for */
+            (void)kill(dev->nodes[i].pid, SIGTERM); /* our child until waitpid */
     while (any_left(dev)) {
         struct timespec wait = {.tv_nsec = 20 * 1000000};
         (void)sigtimedwait(&dev->signals, NULL, &wait); /* a second signal changes nothing */
@@ -201,7 +204,7 @@ void dev_nodes_stop(struct dev *dev)
             if (pid != 0 && waitpid(pid, NULL, WNOHANG) == pid)
                 dev->nodes[i].pid = 0;
             else if (pid != 0 && now_ms() >= deadline_ms)
-                (void)kill(pid, SIGKILL); /* our child still; a second one changes nothing */
+                (void)kill(pid, SIGKILL); /* a second SIGKILL changes nothing */
         }
     }
 }

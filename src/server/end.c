@@ -6,16 +6,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Handle a signal during start, or one that a fault of the process raised. Use only calls that are
- * allowed in a signal handler. */
+/* Handler for signals during start, and for signals that a fault of the process raised. Only
+ * functions that are allowed in a signal handler are called. */
 static void on_fatal_signal(int number)
 {
     const char *name = sigabbrev_np(number);
     const char *words[] = {"holdfast: ended by SIG", name != NULL ? name : "?", "\n"};
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         if (write(STDERR_FILENO, words[i], strlen(words[i])) < 0)
-            break;       /* nowhere left to say it */
-    (void)raise(number); /* pending until we return; its default by then */
+            break;       /* standard error is the last place to report */
+    (void)raise(number); /* blocked until this handler returns; SA_RESETHAND restored the default */
 }
 
 void ending_say_signals(void)
@@ -28,9 +28,10 @@ void ending_say_signals(void)
     (void)sigemptyset(&ours.sa_mask); /* cannot fail */
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
         if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL)
-            (void)sigaction(numbers[i], &ours, NULL); /* a signal more that ends us unsaid */
-    (void)signal(SIGXFSZ, SIG_IGN);                   /* the write says that it failed */
-    (void)signal(SIGPIPE, SIG_IGN);                   /* the write says that it failed */
+            (void)sigaction(numbers[i], &ours,
+                            NULL);  /* on failure the signal ends us without a line */
+    (void)signal(SIGXFSZ, SIG_IGN); /* the write says that it failed */
+    (void)signal(SIGPIPE, SIG_IGN); /* the write says that it failed */
 }
 
 bool ending_is_ignored(int number)

@@ -1,4 +1,5 @@
-/* Requests in progress on all workers, asked of each on its own thread. */
+/* Lists the requests in progress on all workers. Each worker's list is made on the worker's own
+ * thread. */
 #include "server/server.h"
 #include "text/json.h"
 

@@ -70,7 +70,8 @@ static void raft_figures(struct metric_out *out, const struct node_status *s)
     put_rows(out, rows, ARRAY_LEN(rows));
 }
 
-/* Names of members are those of certificates (mesh_name_valid), which need no escape. */
+/* The names of members come from certificates (mesh_name_valid), so they contain no character that
+ * a label must escape. */
 static void follower_figures(struct metric_out *out, const struct rlog_status *r)
 {
     if (!r->is_leader)
@@ -82,12 +83,12 @@ static void follower_figures(struct metric_out *out, const struct rlog_status *r
         char label[sizeof r->members[i].name + 8];
         if (r->members[i].id == r->id)
             continue;
-        (void)snprintf(label, sizeof label, "peer=\"%s\"", r->members[i].name); /* fits */
+        (void)snprintf(label, sizeof label, "peer=\"%s\"", r->members[i].name); /* the text fits */
         metric_value(out, label, r->last_index - MIN(r->match[i], r->last_index));
     }
 }
 
-/* The age of a snapshot: the time since the cluster time of its content, also if another node
+/* The age of a snapshot: the time since the cluster time that its content has, even if another node
  * created the snapshot. */
 static void snapshot_figures(struct metric_out *out, struct env *env, const struct rlog_status *r)
 {
@@ -184,7 +185,8 @@ static void latency_figures(struct metric_out *out, const struct router_counters
                  "(snapshots).");
     for (unsigned k = 0; k < ROUTER_CLASSES; k++) {
         char label[32];
-        (void)snprintf(label, sizeof label, "class=\"%s\"", router_class_name(k)); /* fits */
+        (void)snprintf(label, sizeof label, "class=\"%s\"",
+                       router_class_name(k)); /* the text fits */
         metric_histogram(out, label, &sum->latency[k]);
     }
 }
@@ -256,7 +258,8 @@ static void mesh_figures(struct metric_out *out, struct mesh *mesh)
     put_rows(out, rows, ARRAY_LEN(rows));
 }
 
-/* Names are those of certificates (mesh_name_valid), which need no escape. */
+/* The names come from certificates (mesh_name_valid), so they contain no character that a label
+ * must escape. */
 static void peer_figures(struct metric_out *out, struct mesh *mesh)
 {
 #define COLUMN(field) offsetof(struct mesh_peer_stats, field)
@@ -295,7 +298,7 @@ static void peer_figures(struct metric_out *out, struct mesh *mesh)
             char label[MESH_NAME_MAX + 8];
             uint64_t value;
             (void)snprintf(label, sizeof label, "peer=\"%.*s\"", MESH_NAME_MAX - 1,
-                           peers[i].name); /* fits */
+                           peers[i].name); /* the text fits */
             memcpy(&value, (const char *)&peers[i] + columns[c].at, sizeof value);
             metric_value(out, label, value);
         }
@@ -342,7 +345,7 @@ static void figures_collect(struct metric_source *source, struct metric_out *out
     router_figures(out, s);
     forward_figures(out, s);
     modules_metrics(out);
-    if (!s->ready) /* no replica and no mesh before the node joins */
+    if (!s->ready) /* before the node joins, it has no replica and no mesh */
         return;
     raft_figures(out, &status);
     follower_figures(out, &status.raft);

@@ -6,7 +6,7 @@
 #include "api/token/token.h"
 #include "server/server.h"
 
-#ifdef HOLDFAST_MORE_MODULE /* a build for tests adds one (CMakeLists.txt) */
+#ifdef HOLDFAST_MORE_MODULE /* a build for tests adds one module here (CMakeLists.txt) */
 extern const struct module HOLDFAST_MORE_MODULE;
 #endif
 

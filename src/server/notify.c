@@ -1,9 +1,9 @@
 /* Notifications to systemd, over the datagram socket it names in $NOTIFY_SOCKET (sd_notify(3)).
  *
- * READY=1 when clients are served, RELOADING=1 and READY=1 around a reload, STOPPING=1 when a
- * signal ends the process, and WATCHDOG=1 after every round in which each worker and the node's
- * thread have answered. A round that does not end is never followed by another, so one thread that
- * hangs is enough for the watchdog to bite. */
+ * READY=1 is sent when clients are served, RELOADING=1 and READY=1 around a reload, STOPPING=1 when
+ * a signal ends the process. WATCHDOG=1 is sent after every round in which each worker and the
+ * node's thread have run a task. A new round begins only after the previous round is complete, so
+ * one thread that hangs stops the notifications, and systemd's watchdog acts. */
 #include "base/trace.h"
 #include "server/server.h"
 
@@ -46,15 +46,17 @@ static bool send_to(const char *name, const char *text)
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return false;
-    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); /* else it waits */
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience,
+                     sizeof patience); /* on failure sendto may block */
     size_t len = strlen(text);
     ssize_t sent;
-    /* Interrupted without a signal too: the io_uring of newer libuv's loops does its work here. */
+    /* EINTR also comes without a signal: newer versions of libuv use io_uring, whose work
+     * interrupts system calls of this thread. */
     do
         sent = sendto(fd, text, len, MSG_NOSIGNAL, (struct sockaddr *)&address, address_len);
     while (sent < 0 && errno == EINTR);
     int why = errno;
-    (void)close(fd); /* a datagram is gone or it is not */
+    (void)close(fd); /* the datagram was already sent, or failed */
     errno = why;
     return sent == (ssize_t)len;
 }
@@ -73,7 +75,7 @@ static uint64_t watchdog_ms(void)
     if (text == NULL || text[0] < '0' || text[0] > '9')
         return 0;
     if (pid != NULL && strtoimax(pid, NULL, 10) != getpid())
-        return 0; /* meant for another process */
+        return 0; /* the variable is meant for another process */
     uintmax_t ms = strtoumax(text, &end, 10) / 1000;
     return *end == '\0' ? MIN(ms, (uintmax_t)WATCHDOG_MS_MAX) : 0;
 }
@@ -127,7 +129,7 @@ void notify_serving(struct server *s)
 {
     ASSERT(!s->serving && s->n_workers > 0);
     s->serving = true;
-    if (s->host.leaving) /* told to stop before it was ready: systemd has heard STOPPING=1 */
+    if (s->host.leaving) /* a signal came first: STOPPING=1 was sent */
         return;
     tell(s->ready ? "READY=1\nSTATUS=Serving"
                   : "READY=1\nSTATUS=Waiting for a cluster to be a member of");
@@ -139,13 +141,13 @@ void notify_serving(struct server *s)
     env_timer_set(s->env, &s->watchdog.timer, env_mono_ms(s->env) + s->watchdog.period_ms);
 }
 
-/* Before the node serves, the file is read again but systemd hears nothing: READY=1 would say
- * that it does. */
+/* Before the node serves, a reload sends nothing to systemd: READY=1 would say that the node
+ * serves. */
 void notify_reload(struct server *s)
 {
     char text[64];
     (void)snprintf(text, sizeof text, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
-                   env_mono_ns(s->env) / 1000); /* fits */
+                   env_mono_ns(s->env) / 1000); /* the text fits */
     if (s->serving)
         tell(text);
     reload_all(s);

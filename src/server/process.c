@@ -34,7 +34,7 @@ static void memory_figures(struct metric_out *out)
     int n = file != NULL ? fscanf(file, "%llu %llu", &size, &resident) : 0;
     uint64_t page = (uint64_t)MAX(sysconf(_SC_PAGESIZE), 1L);
     if (file != NULL)
-        (void)fclose(file); /* only read */
+        (void)fclose(file); /* the file was only read */
     if (n != 2)
         return;
     metric_one(out, "process_virtual_memory_bytes", METRIC_GAUGE,
@@ -43,14 +43,15 @@ static void memory_figures(struct metric_out *out)
                "Resident memory of the process, in bytes.", resident * page);
 }
 
-/* Opened by open, not opendir: the thread sanitizer sees only the former take over the number of a
- * descriptor that libuv has closed by a system call of its own. */
+/* Open the directory with open, not opendir: libuv closes descriptors by a system call that the
+ * thread sanitizer does not see, and only open lets the sanitizer know that a number is used
+ * again. */
 static DIR *open_descriptors(void)
 {
     int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
     if (fd >= 0 && dir == NULL)
-        (void)close(fd); /* only read */
+        (void)close(fd); /* the file was only read */
     return dir;
 }
 
@@ -63,9 +64,10 @@ static void descriptor_figures(struct metric_out *out)
         return;
     while (readdir(dir) != NULL)
         n++;
-    (void)closedir(dir); /* only read */
+    (void)closedir(dir); /* the directory was only read */
     metric_one(out, "process_open_fds", METRIC_GAUGE, "Open file descriptors of the process.",
-               n - MIN(n, UINT64_C(3))); /* ".", ".." and the one that reads */
+               n - MIN(n, UINT64_C(3))); /* not descriptors to count: ".", "..", and the descriptor
+                                            of this directory */
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
         metric_one(out, "process_max_fds", METRIC_GAUGE,
                    "File descriptors that the process may have open.", limit.rlim_cur);
@@ -98,7 +100,7 @@ static void certificate_figures(struct metric_out *out, const struct server *s)
                          "End of the listener's certificate, in seconds since 1970.");
         begun = true;
         (void)snprintf(label, sizeof label, "listener=\"%.128s\"",
-                       s->config->listeners[i].address); /* cut where it does not fit */
+                       s->config->listeners[i].address); /* a long address is cut */
         metric_value(out, label, (uint64_t)MAX(until_s, (int64_t)0));
     }
 }
@@ -106,7 +108,7 @@ static void certificate_figures(struct metric_out *out, const struct server *s)
 void process_figures(struct metric_out *out, const struct server *s)
 {
     char version[64];
-    (void)snprintf(version, sizeof version, "version=\"%s\"", holdfast_version); /* fits */
+    (void)snprintf(version, sizeof version, "version=\"%s\"", holdfast_version); /* the text fits */
     metric_start(out, "holdfast_build_info", METRIC_INFO, "Version of the program.");
     metric_value(out, version, 1);
     metric_start(out, "process_start_time_seconds", METRIC_GAUGE,

@@ -21,7 +21,7 @@
 
 static void say(const char *text)
 {
-    (void)fprintf(stderr, "holdfast: %s\n", text); /* standard error is all there is */
+    (void)fprintf(stderr, "holdfast: %s\n", text); /* standard error is the last place to report */
 }
 
 /* A write or sync failed. The unit does not start the node again after this code (EX_IOERR of
@@ -39,8 +39,8 @@ static void on_failed(void *ctx, enum node_failure failure, const struct reason 
 }
 
 /* Whether the node still waits for members or workers. The replica exists before every worker has
- * its state: until then a client must not read that the cluster can be initialised, because its
- * request could reach a worker that cannot do so yet. */
+ * its state. Until every worker has it, no reply may say that the cluster can be initialised: the
+ * next request could reach a worker without a state. */
 static bool host_awaits(struct router_host *host, struct reason *why)
 {
     struct server *s = CONTAINER_OF(host, struct server, host);
@@ -72,7 +72,7 @@ static void on_unauthenticated(void *ctx, struct mesh_http connection)
         mesh_http_drop(&connection);
     else
         worker_adopt(&s->workers[0],
-                     connection); /* only worker 0 has room, for UNAUTHENTICATED_MAX */
+                     connection); /* only worker 0 listens for unauthenticated peers */
 }
 
 static void start_workers(struct server *s)
@@ -140,7 +140,7 @@ static void stop_serving(struct env_timer *timer)
 {
     struct server *s = CONTAINER_OF(timer, struct server, leave_timer);
     ASSERT(s->host.leaving);
-    if (s->stopping) /* a further signal: the node was already told */
+    if (s->stopping) /* a signal after the first: the node already knows */
         return;
     env_timer_stop(s->env, timer);
     s->stopping = true;
@@ -310,7 +310,7 @@ static void raise_descriptors(void)
 static void router_of(struct server *s)
 {
     if (gethostname(s->hostname, sizeof s->hostname - 1) != 0)
-        s->hostname[0] = '\0'; /* then no header has the name */
+        s->hostname[0] = '\0'; /* then replies lack the host name */
     s->host = (struct router_host){
         .node_ops = &node_ops,
         .awaits_members = host_awaits,
@@ -382,7 +382,7 @@ static void wind_down(struct server *s)
     ASSERT(s->stopping); /* no further worker starts, no connection is adopted */
     for (unsigned i = 0; i < s->n_workers; i++)
         worker_drain(&s->workers[i]);
-    node_stop(s->node); /* proposals of workers end here, and the workers hear of it */
+    node_stop(s->node); /* ends the proposals of workers with a status */
     for (unsigned i = 0; i < s->n_workers; i++)
         worker_stop(&s->workers[i]);
     node_free(s->node);
@@ -395,7 +395,7 @@ static void on_signal_closed(uv_handle_t *handle)
 
 static void on_ignored(uv_signal_t *signal_handle, int number)
 {
-    (void)signal_handle, (void)number; /* the process ends already, and in order */
+    (void)signal_handle, (void)number; /* the process is already ending in order */
 }
 
 /* Keep a handle of another loop, which never runs. When the last handle of a signal closes, libuv
@@ -403,13 +403,13 @@ static void on_ignored(uv_signal_t *signal_handle, int number)
 static void ignore_from_now_on(int number, uv_signal_t *ignored)
 {
     if (uv_signal_init(uv_default_loop(), ignored) == 0)
-        (void)uv_signal_start(ignored, on_ignored, number); /* else a second signal ends it */
+        (void)uv_signal_start(ignored, on_ignored, number); /* else a second signal ends us */
 }
 
 static int server_serve(struct server *s)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-    static uv_signal_t ignored[ARRAY_LEN(numbers)]; /* for as long as the process lives */
+    static uv_signal_t ignored[ARRAY_LEN(numbers)]; /* in use until the end */
     uv_signal_t signals[ARRAY_LEN(numbers)];
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
         bool heeded = numbers[i] == SIGHUP || !ending_is_ignored(numbers[i]);
@@ -422,7 +422,7 @@ static int server_serve(struct server *s)
     }
     if (node_start(&s->node_options, &s->node) != ST_OK)
         return EXIT_FAILURE;
-    s->host.node = s->node; /* before the first worker, which this loop starts */
+    s->host.node = s->node; /* workers use it; loop_run below starts the first one */
     loop_run(s->env);
     wind_down(s);
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
@@ -435,7 +435,7 @@ static int server_serve(struct server *s)
 
 int server_run(const struct config *config)
 {
-    /* One a process; too large for a stack. */
+    /* Static: there is one server in a process, and the struct is too large for a stack. */
     static struct server s;
     struct reason reason = {{0}};
     ending_say_signals();

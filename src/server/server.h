@@ -28,16 +28,16 @@
 
 enum {
     WORKERS_MAX = 64,
-    STREAMS_MAX =
-        32, /* of each worker: the other connections to the active node are for short calls */
-    /* Long request bodies in memory, of clients and as much again of other nodes; more where a
-     * listener takes larger ones. */
+    STREAMS_MAX = 32, /* connections of one worker to the active node that streams may use; the
+                         others carry short requests */
+    /* Bytes of memory for long request bodies of clients, and as many again for requests of other
+     * nodes. The budget is larger where a listener accepts larger bodies. */
     BODIES_BYTES = 256 * 1024 * 1024,
     DRAIN_MS = 10000,
     LISTENER_CLUSTER = CONFIG_LISTENERS_MAX,
     LISTENER_UNAUTHENTICATED,
     LISTENERS,
-    /* Calls without a token to generate-root and rekey that change something. */
+    /* Rate limit of requests without a token that change an attempt of generate-root or rekey. */
     CEREMONIES_BURST = 60,
     CEREMONIES_EVERY_MS = 1000,
 };
@@ -45,8 +45,8 @@ enum {
 struct server;
 struct http_client;
 
-/* A listener of a worker. The last two listeners get connections of the cluster port: those of
- * other nodes, and those of unauthenticated peers. */
+/* A listener of a worker. The last two listeners serve connections of the cluster port: connections
+ * of other nodes, and connections of unauthenticated peers. */
 struct listener {
     struct http_server *http;
     struct front_http handler;
@@ -72,11 +72,12 @@ struct worker {
     struct reason reason; /* why the worker did not start */
 };
 
-/* Asks every thread for a sign of life, in rounds, and notifies systemd after each full round. */
+/* Sends a task to every thread, in rounds. When all threads have run it, the round is complete, and
+ * systemd is notified. */
 struct watchdog {
     struct env_timer timer;
-    uint64_t period_ms;          /* 0: switched off */
-    _Atomic unsigned unanswered; /* threads that have not answered this round */
+    uint64_t period_ms;          /* 0: the watchdog is off */
+    _Atomic unsigned unanswered; /* threads that have not run this round's task */
     struct env_task node_task;
 };
 
@@ -89,31 +90,32 @@ struct server {
     struct seal seal;
     bool has_seal;
     struct node_options node_options;
-    struct node_duty duties[SERVER_DUTIES_MAX]; /* of all modules, and that of leases */
-    struct lease_kinds lease_kinds;             /* of all modules */
+    struct node_duty duties[SERVER_DUTIES_MAX]; /* duties of all modules, and the duty of leases */
+    struct lease_kinds lease_kinds;             /* lease kinds of all modules */
     size_t n_duties;
-    struct node_service services[SERVER_SERVICES_MAX]; /* of all modules */
+    struct node_service services[SERVER_SERVICES_MAX]; /* services of all modules */
     size_t n_services;
     char hostname[256];
     struct router router;
     struct router_host host;
-    struct http_budget client_bodies, cluster_bodies; /* bytes */
-    struct http_budget streams;                       /* bodies being moved to the active node */
+    struct http_budget client_bodies, cluster_bodies; /* bytes of long request bodies in memory */
+    struct http_budget streams; /* number of bodies that stream to the active node */
     struct tls_ctx *tls[CONFIG_LISTENERS_MAX];
     struct worker workers[WORKERS_MAX];
-    int64_t started_ms;           /* wall clock */
-    _Atomic bool ready;           /* the node has its replica; else it waits for a join request */
+    int64_t started_ms;           /* wall clock time of the start */
+    _Atomic bool ready;           /* the node has its replica; false: it waits for a join request */
     _Atomic unsigned n_workers;   /* running workers; any thread may look */
-    _Atomic unsigned n_begun;     /* workers that have their end of the state */
-    _Atomic unsigned next_worker; /* round robin for the cluster port */
-    struct buf shown;             /* the configuration, for sys/config/state/sanitized */
+    _Atomic unsigned n_begun;     /* workers that have their state */
+    _Atomic unsigned next_worker; /* next worker for a connection of the cluster port */
+    struct buf shown;             /* JSON of the configuration, for sys/config/state/sanitized */
     struct metrics metrics;
     struct metric_source metric_source;
     struct env_task waits_task, ready_task;
     struct watchdog watchdog;
     bool serving;
-    struct env_timer leave_timer; /* from the signal to the end of serving */
-    _Atomic bool stopping;        /* set by the main thread, heeded by the node's too */
+    struct env_timer leave_timer; /* time between the signal and the end of serving */
+    _Atomic bool stopping; /* the server is stopping; set by the main thread, read by the node's
+                              thread too */
 };
 
 /* server/modules.c */
@@ -139,15 +141,16 @@ NODISCARD enum status worker_start(struct server *server, struct worker *worker,
 void worker_begin(struct worker *worker);
 void worker_drain(struct worker *worker);
 void worker_stop(struct worker *worker);
-/* Another node's connection; any thread. */
+/* Give a worker a connection that another node opened. Any thread. */
 void worker_adopt(struct worker *worker, struct mesh_http connection);
 
 /* server/reload.c, on the main thread. */
 void reload_all(struct server *server);
 struct tls_options reload_tls_options(const struct config_listener *listener);
-enum trace_level reload_level_of(const char *name); /* NULL: the default */
+enum trace_level reload_level_of(const char *name); /* `name` NULL: the default */
 
-/* server/notify.c, on the main thread: without $NOTIFY_SOCKET nothing but the reload happens. */
+/* server/notify.c, on the main thread. Without $NOTIFY_SOCKET only the reload is done, and nothing
+ * is sent. */
 void notify_serving(struct server *server);
 void notify_joined(struct server *server); /* the node has joined and has its replica now */
 void notify_reload(struct server *server);

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bounds for unauthenticated peers of the cluster port. Bodies are so short that no budget counts
- * them. */
+/* Bounds for unauthenticated peers of the cluster port. The bodies of their requests are so short
+ * that they need no budget. */
 enum {
     UNAUTHENTICATED_MAX = 32,
-    UNAUTHENTICATED_SHARE = 8, /* of one address */
+    UNAUTHENTICATED_SHARE = 8, /* connections of one address */
     UNAUTHENTICATED_BODY_MAX = 16 * 1024,
     UNAUTHENTICATED_PATIENCE_MS = 10000,
 };
@@ -44,7 +44,7 @@ static void limits_of(const struct config_listener *from, struct http_limits *to
     to->request_ms = ms_of(from->request_timeout_s);
 }
 
-/* The proxies that may name the client. */
+/* Set the proxies whose headers name the client. */
 static void proxies_of(const struct config_listener *from, struct listener *to)
 {
     const char *mode = from->proxy_protocol_behavior;
@@ -112,7 +112,8 @@ static bool from_member(const struct front_http *http, const struct http_request
            node_is_member(w->server->node, identity.name);
 }
 
-/* Start the listener of unauthenticated peers. It serves join requests alone, within low limits. */
+/* Start the listener of unauthenticated peers. This listener serves only join requests, and its
+ * limits are low. */
 static enum status serve_unauthenticated(struct worker *w)
 {
     struct listener *unauthenticated = &w->listeners[LISTENER_UNAUTHENTICATED];
@@ -149,8 +150,9 @@ static enum status worker_serve(struct worker *w)
     cluster->handler =
         (struct front_http){.worker = w->router, .peers = true, .is_member = from_member};
     struct http_limits limits = http_limits_default;
-    limits.idle_ms = UINT32_MAX / 2; /* the other node's pool decides when to hang up */
-    for (unsigned i = 0; i < s->config->n_listeners; i++) /* theirs has the limits of a client's */
+    limits.idle_ms = UINT32_MAX / 2; /* the HTTP client of the other node decides when to close */
+    for (unsigned i = 0; i < s->config->n_listeners;
+         i++) /* a forwarded body may be as long as any listener allows */
         limits.body_bytes_max =
             MAX(limits.body_bytes_max, s->config->listeners[i].max_request_bytes);
     struct http_server_options options = {.handler = &front_http_handler,
@@ -171,7 +173,7 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* The env is ours alone: its thread has not begun, or has ended. */
+/* Release a worker whose thread has not begun or has ended: no other thread uses the env. */
 static void release(struct worker *w)
 {
     for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
@@ -190,7 +192,7 @@ static void on_client_closed(void *ctx)
     if (w->state != NULL)
         state_close(w->state); /* the node stops next, and a renewal of keys may end after it */
     if (sem_post(&w->drained) != 0)
-        abort(); /* counts to one */
+        abort(); /* cannot fail: the semaphore counts to one */
 }
 
 static void on_drained(void *ctx)
@@ -224,7 +226,7 @@ enum status worker_start(struct server *server, struct worker *w, struct reason 
     *reason = w->reason;
     if (reason->text[0] == '\0')
         reason_set(reason, "%s", status_text(st));
-    return st; /* the process ends: what was opened goes with it */
+    return st; /* nothing is released: the process ends now */
 }
 
 static void on_begin(struct env_task *task)

@@ -22,7 +22,8 @@ static void add_template(struct buf *out, const char *pattern)
     }
 }
 
-/* A literal part of a path: what a URL or a template gives a meaning to is escaped. */
+/* Add a literal part of a path, with an escape for each character that has a meaning in a URL or a
+ * template. */
 static void add_literal(struct buf *out, const char *text)
 {
     for (; *text != '\0'; text++) {
@@ -79,8 +80,8 @@ static enum status add_row(struct docs *d, const struct route_api *api, size_t r
     return copy != NULL ? add_op(d, api, row, copy, pattern) : ST_NOMEM;
 }
 
-/* Rows that only tell people that they went astray would hide other engines' in a document where
- * mounts have no names. */
+/* Add the rows of an API. `astray`: also the rows that only name the right path (ROUTE_ASTRAY). In
+ * a document where mounts have no names such rows would hide the rows of other engines. */
 static enum status add_api(struct docs *d, const struct route_api *api, bool astray)
 {
     const struct route *route;
@@ -251,7 +252,8 @@ static bool ends_in(const char *text, const char *tail)
     return n > tail_n && strcmp(text + n - tail_n, tail) == 0;
 }
 
-/* A pattern that begins with "*name": what is left of it at a path that is not empty. */
+/* Match a pattern that begins with "*name" against a path that is not empty. Returns the rest of
+ * the pattern. */
 static enum status add_rest_below(struct docs *d, size_t row, const char *pattern, const char *path)
 {
     const struct route_api *api = d->req->api;

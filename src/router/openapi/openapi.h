@@ -1,9 +1,9 @@
 /* The route tables as an OpenAPI 3.0 document, and as help for people.
  *
- * A path of the document is a pattern of a table behind where its API stands; "*path" becomes
- * "{path}", which here may hold slashes. A listing is a GET of the folder, whose path ends in '/',
- * with list=true. Rows keep their order in x-holdfast-order: of those that fit a request the first
- * one serves it. */
+ * A path of the document is the place of an API, followed by a pattern of its table. "*path"
+ * becomes "{path}", whose value may contain slashes. A listing is a GET of the folder, whose path
+ * ends in '/', with list=true. x-holdfast-order holds the order of the rows: the first row that
+ * fits a request serves the request. */
 #ifndef HOLDFAST_ROUTER_OPENAPI_OPENAPI_H
 #define HOLDFAST_ROUTER_OPENAPI_OPENAPI_H
 
@@ -12,13 +12,14 @@
 /* operations above this number are left out; the document says so */
 enum { OPENAPI_OPERATIONS_MAX = 8192 };
 
-/* The whole document as the bare reply: fixed paths, and the mounts that the request's token
- * reaches (without one: those listed to everybody). `generic`: every engine once instead, with its
- * mount's path as a parameter. ST_NOMEM, or a failure of the state. */
+/* Reply with the whole document, without an envelope: fixed paths, and the mounts that the
+ * request's token reaches (without a token: the mounts that are listed to everybody). `generic`:
+ * instead of the mounts every engine once, with the path of its mount as a parameter. ST_NOMEM, or
+ * a failure of the state. */
 NODISCARD enum status openapi_reply(struct req *req, bool generic);
 
-/* The reply to ?help=1: the path of the request and those below it, relative to it. ST_NOT_FOUND:
- * nothing is served there. ST_NOMEM. */
+/* Reply to ?help=1 with the path of the request and the paths below it, relative to the path of the
+ * request. ST_NOT_FOUND: no route serves the path. ST_NOMEM. */
 NODISCARD enum status openapi_help(struct req *req);
 
 #endif

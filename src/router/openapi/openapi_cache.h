@@ -1,5 +1,6 @@
-/* The OpenAPI document as those without a token get it, kept as text and as gzip: rendering it
- * costs a hundred times as much as sending it. Of one worker. Inside src/router. */
+/* The OpenAPI document for requests without a token, kept as text and as gzip: rendering the
+ * document costs a hundred times as much as sending it. Each worker has a cache of its own. Inside
+ * src/router. */
 #ifndef HOLDFAST_ROUTER_OPENAPI_OPENAPI_CACHE_H
 #define HOLDFAST_ROUTER_OPENAPI_OPENAPI_CACHE_H
 
@@ -8,7 +9,7 @@
 
 enum { OPENAPI_NS_MAX = 64 };
 
-/* One form of the document. It stands for the mounts of a namespace at a version. */
+/* One form of the document: with the mounts of one namespace at one version. */
 struct openapi_page {
     char ns[OPENAPI_NS_MAX];
     uint64_t version;
@@ -22,7 +23,7 @@ struct openapi_cache {
 /* Free the pages; the cache is empty then. */
 void openapi_cache_done(struct openapi_cache *cache);
 
-/* Whether the page belongs to that namespace and version. */
+/* Whether the page was made for this namespace and version. */
 bool openapi_page_is(const struct openapi_page *page, const char *ns, uint64_t version);
 /* Keep a copy of `text`. A failure leaves the page empty. ST_NOMEM; ST_TOO_BIG: such a namespace is
  * not kept. */

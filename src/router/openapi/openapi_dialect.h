@@ -1,4 +1,5 @@
-/* The part of the OpenAPI document that a dialect writes, and the pieces for writing. */
+/* The part of the OpenAPI document that a dialect writes, and the functions that write parts of
+ * it. */
 #ifndef HOLDFAST_ROUTER_OPENAPI_OPENAPI_DIALECT_H
 #define HOLDFAST_ROUTER_OPENAPI_OPENAPI_DIALECT_H
 
@@ -9,7 +10,7 @@ struct docs_dialect {
     const char *title, *description;
     /* The schema of a reply whose data is `shape` or the route's reply schema. */
     void (*put_envelope)(const struct route *route, const char *shape, struct text_writer *w);
-    /* Write the members of an operation that clients of the dialect look for. */
+    /* Write the extra members that clients of the dialect look for in an operation. */
     void (*put_marks)(const struct route *route, struct text_writer *w);
     /* The member "components": the responses Error and NotFound, and the security schemes token and
      * bearer, among them. */

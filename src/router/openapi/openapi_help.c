@@ -72,7 +72,7 @@ static void put_text(const struct docs *d, const char *path, struct buf *out)
     }
 }
 
-/* Write where the folder above describes itself, and where the whole document is. */
+/* Write the paths where the folder above and the whole document are described. */
 static void put_see_also(const struct docs *d, const char *path, struct text_writer *w)
 {
     const char *slash = strrchr(path, '/');

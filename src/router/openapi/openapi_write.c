@@ -268,7 +268,7 @@ static void put_success(const struct docs_dialect *docs, const struct route *rou
     }
 }
 
-/* Whether the request itself may choose the status of its reply. */
+/* Whether a parameter of the request may choose the status of the reply. */
 static bool replies_any(const struct route *route)
 {
     return route->statuses != NULL && strstr(route->statuses, "any") != NULL;
@@ -310,7 +310,8 @@ static void put_responses(const struct docs_dialect *docs, const struct route *r
 
 /* Operations */
 
-/* Unique: where the API stands, the pattern and the method, in letters that programs like. */
+/* Add an operation id that is unique: the place of the API, the pattern and the method, in letters
+ * that program names allow. */
 static void put_id(const struct docs *d, const struct docs_op *op, const char *verb,
                    struct text_writer *w)
 {

@@ -25,8 +25,8 @@ const char *shape_type(const char *shape);
 
 /* The OpenAPI schema of a type; `reply` is what "@" stands for, NULL where none does. */
 void shape_write(const char *type, const struct schema *reply, struct text_writer *w);
-/* The same of a table of fields: as a client may send it, or as a reply holds it. What `skip` names
- * is left out (NULL: nothing). */
+/* The OpenAPI schema of a table of fields: as a client may send the fields (`replied` false), or as
+ * a reply contains them. Fields for which `skip` returns true are left out; `skip` NULL: none. */
 void shape_write_fields(const struct schema *schema, bool replied,
                         bool (*skip)(void *ctx, const char *name), void *ctx,
                         struct text_writer *w);

@@ -31,7 +31,7 @@ static void make_request_id(struct router_worker *worker, char ret_id[TEXT_UUID_
     text_uuid_of(worker->ids[--worker->n_ids], ret_id);
 }
 
-/* Set every member of `p` but those that a phase sets before it waits. */
+/* Set the members of `p`, except the members that a phase sets before it waits. */
 static void init_pipe(struct pipe *p, struct router_worker *worker, struct router_request *request,
                       uint64_t now_ns)
 {

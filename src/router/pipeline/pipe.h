@@ -15,10 +15,10 @@ enum pipe_phase {
     PIPE_STATELESS,         /* run a handler that needs no state */
     PIPE_STATELESS_OUTSIDE, /* run `outside` of a route that needs no state */
     PIPE_FORWARDING,        /* forward the request to the active node */
-    PIPE_PRECHECKING,       /* find out whether the sender may send a body that was not read yet */
+    PIPE_PRECHECKING,       /* find out whether the sender may send a body that was not read */
     PIPE_PRECHECK_READING,  /* confirm the state before the precheck refuses */
     PIPE_COLLECTING,        /* read the body into memory */
-    PIPE_READING,           /* confirm the version of the state to begin with */
+    PIPE_READING,           /* confirm the version of the state before a read */
     PIPE_ADMITTING,         /* begin a transaction; find route and token; authorise by path */
     PIPE_PARSING,           /* parse the body, once; a long body on the pool */
     PIPE_AUTHORISING,       /* authorise by parameters; decode */
@@ -35,14 +35,14 @@ enum pipe_phase {
     PIPE_RECORDING_REPLY, /* audit record of the reply */
     PIPE_DONE,            /* send the reply */
     PIPE_PHASES,
-    PIPE_PENDING = PIPE_PHASES, /* no next phase yet: the phase waits, and pipe_step goes on */
+    PIPE_PENDING = PIPE_PHASES, /* no next phase yet: the phase waits, and pipe_step continues it */
 };
 
 enum {
     PIPE_RERUNS_MAX = 100,
-    PIPE_WAIT_MS = 25,         /* time between two looks for an active node */
+    PIPE_WAIT_MS = 25,         /* pause before the next search for an active node */
     PIPE_PATIENCE_MS = 10000,  /* longest search for an active node */
-    PIPE_TRY_MS = 3000,        /* time limit of one try that may be followed by another */
+    PIPE_TRY_MS = 3000,        /* time limit of a try that may be repeated */
     PIPE_ONLY_TRY_MS = 60000,  /* time limit of a try that may not be repeated */
     PIPE_LONG_TRY_MS = 600000, /* time limit of a try of a ROUTE_LONG, until it makes progress */
 };
@@ -61,18 +61,18 @@ enum pipe_mode {
     /* A method that reads: on a confirmed version, and its reads are not recorded. A method that
      * writes: on the version of this node, with its reads recorded. */
     PIPE_BY_METHOD,
-    PIPE_CONFIRMED, /* staged nothing, and what the handler had read changed: run as a read */
-    PIPE_RECORDED,  /* staged something: reads are recorded, whatever the method */
+    PIPE_CONFIRMED, /* staged nothing, but what it read has changed: run again as a read */
+    PIPE_RECORDED,  /* staged a write: reads are recorded, whatever the method */
 };
 
-/* Whether the request changed something. */
+/* Whether the request has changed something. */
 enum pipe_effect {
     PIPE_UNCHANGED,
     PIPE_UNKNOWN, /* a try may have taken effect */
     PIPE_CHANGED, /* writes were committed, or the step outside was done */
 };
 
-/* Steps that are done once, however often the transaction runs. */
+/* Steps that are done once, even if the transaction runs several times. */
 enum pipe_once {
     PIPE_ONCE_THROTTLED = 1 << 0, /* counted by the throttle of anonymous requests */
     PIPE_ONCE_RECORDED = 1 << 1,  /* the request record was accepted */
@@ -111,10 +111,10 @@ struct pipe {
     enum pipe_mode mode;
     enum pipe_effect effect;
     unsigned once;           /* bits of enum pipe_once */
-    enum status result;      /* result of what the phase waited for */
-    enum status verdict;     /* status of the phases before the handler; later of `finish` */
-    enum status prepared;    /* status of the route's `prepare`, once it ran … */
-    const char *prepare_why; /* … and the text of its error; NULL: none */
+    enum status result;      /* result of the operation for which the phase waited */
+    enum status verdict;     /* status before the handler; later, of `finish` */
+    enum status prepared;    /* status of the route's `prepare`, if `prepare` ran */
+    const char *prepare_why; /* text of the error of `prepare`; NULL: none */
     unsigned reruns;
     uint64_t deadline_ms, begun_ms, begun_ns;
     struct node_brief node;
@@ -123,11 +123,11 @@ struct pipe {
     struct quota_verdict quota;
     struct pipe_run *run;   /* NULL: no transaction was begun yet */
     struct pipe_more *more; /* NULL: no member of it was needed yet */
-    struct parsed *parsed;  /* memory of the values of a large body; NULL: they lie in the arena */
+    struct parsed *parsed;  /* values of a large body; NULL: they lie in the arena */
     struct bytes content_type;
     struct router_forward *forward; /* NULL: the request was not forwarded */
 
-    /* A phase sets its member before it waits: a request waits for one thing at a time. */
+    /* A phase that waits uses one member: a request waits for one operation at a time. */
     union {
         struct env_work work; /* work on the thread pool in PARSING, PREPARING and OUTSIDE */
         struct env_timer timer;
@@ -138,7 +138,7 @@ struct pipe {
 
 /* Run phases from `next` on, until one waits or the reply is sent: then `p` may be gone. */
 void pipe_go(struct pipe *p, enum pipe_phase next);
-/* Go on with a phase that waited; p->result holds the result. Then as pipe_go. */
+/* Continue a phase that waited; p->result holds the result. Like pipe_go, may free `p`. */
 void pipe_step(struct pipe *p);
 /* Allocate p->more unless it exists. ST_NOMEM. */
 NODISCARD enum status pipe_need_more(struct pipe *p);
@@ -149,12 +149,13 @@ NODISCARD enum status pipe_need_run(struct pipe *p);
 
 /* Run the transaction, for the first time or again. */
 enum pipe_phase pipe_begin(struct pipe *p);
-/* The sender may send its body, which was not read yet: read it here, or let it stream to the
+/* The sender may send the body, which was not read yet: read the body here, or stream it to the
  * active node. */
 enum pipe_phase pipe_take_body(struct pipe *p);
-/* The phases before the handler are over: record the request, unless it was or need not be. */
+/* The phases before the handler are over: record the request, unless the request was recorded
+ * before or needs no record. */
 enum pipe_phase pipe_go_record(struct pipe *p);
-/* The request was recorded if that is needed: go on with `prepare` or the handler. */
+/* The request is recorded, or needs no record: go on with `prepare` or the handler. */
 enum pipe_phase pipe_go_prepare(struct pipe *p);
 /* The transaction is over: go on with the route's `outside`, or with the reply. */
 enum pipe_phase pipe_go_outside(struct pipe *p);
@@ -164,9 +165,9 @@ enum pipe_phase pipe_go_finish(struct pipe *p);
 enum pipe_phase pipe_forward(struct pipe *p);
 /* No node can take the request now: look again later, or give up with `st`. */
 enum pipe_phase pipe_wait(struct pipe *p, enum status st);
-/* To the node that forwarded the request: it knows the client and looks for the leader. */
+/* Give the request back to the node that forwarded it, which looks for the leader again. */
 enum pipe_phase pipe_hand_back(struct pipe *p, enum status st);
-/* Record p->reply where needed, and send it. */
+/* Record p->reply if a record is needed, and send it. */
 enum pipe_phase pipe_end(struct pipe *p);
 /* End the request as pipe_end does, with an error made of `st` and the request's reason. */
 enum pipe_phase pipe_fail(struct pipe *p, enum status st);
@@ -178,36 +179,35 @@ bool pipe_is_unread(const struct pipe *p);
 
 /* pipe_admit.c */
 
-/* A confirmed read records its reads only once it stages a write. Whether it must run again for
- * that. */
+/* Whether a request must run again: it staged a write, but a confirmed read records no reads. */
 bool pipe_must_record(struct pipe *p);
 /* Whether the log must settle which try of the request's id took effect (PROTOCOL R14). */
 bool pipe_must_settle_id(const struct pipe *p);
 
 /* pipe_handle.c */
 
-/* Begin the commit of the transaction, or its confirmation; pipe_step follows after ST_OK. As
- * state_commit; ST_NOMEM. */
+/* Begin the commit of the transaction, or its confirmation; pipe_step follows after ST_OK. Also the
+ * statuses of state_commit, and ST_NOMEM. */
 NODISCARD enum status pipe_commit_begin(struct pipe *p, const struct rlog_request_id *id);
 NODISCARD enum status pipe_confirm_begin(struct pipe *p);
-/* Another request was faster: end the transaction. false: that happened too often, and the
- * request's error says so. */
+/* Another request changed the data first: end the transaction. False: this happened too often, and
+ * the request's error says so. */
 NODISCARD bool pipe_may_rerun(struct pipe *p);
-/* A failure of this node rather than a statement about the state: there is nothing to confirm. */
+/* Whether a status is a failure of this node: no confirmation is needed then. */
 bool pipe_is_breakdown(enum status st);
 /* Drop the handler's error text, which belongs to a reply that is not sent. */
 void pipe_forget_reason(struct pipe *p);
 
 /* pipe_reply.c */
 
-/* An earlier try of this write may have taken effect, and the log has not told. */
+/* Whether an earlier try may have taken effect, and the log has not decided which try counts. */
 bool pipe_is_open(const struct pipe *p);
 /* End the transaction, if one is open, and run its cleanups. */
 void pipe_end_txn(struct pipe *p);
 
 /* pipe_outside.c */
 
-/* Whether the route does something outside, after a transaction that came to p->reply. */
+/* Whether the route's step outside must run after a transaction that ended with p->reply. */
 bool pipe_outside_is_due(const struct pipe *p);
 
 static inline bool pipe_id_given(const struct rlog_request_id *id)

@@ -46,9 +46,9 @@ enum pipe_phase pipe_read_done(struct pipe *p)
     return pipe_fail(p, st);
 }
 
-/* An earlier try may have changed what the handler read, or may still change it. Only the log can
- * tell, so the id is proposed even if the handler staged nothing. The try that is applied first is
- * the only one that takes effect, and its reply counts. */
+/* Whether the log must decide which try of the request counts: an earlier try may have changed the
+ * data that the handler read, or may still change them. Then the id is proposed even if the handler
+ * staged nothing. Only the try that is applied first takes effect, and its reply counts. */
 bool pipe_must_settle_id(const struct pipe *p)
 {
     return (p->request->again && pipe_id_given(&p->request->id)) ||
@@ -108,8 +108,8 @@ static enum status identify(struct pipe *p)
     return ST_OK;
 }
 
-/* The active node counts uses, but a standby serves routes about itself without it. So a token with
- * a limited number of uses cannot ask a standby about the standby. */
+/* Refuse a token with a limited number of uses on a standby: only the active node counts uses, but
+ * a standby serves routes about itself without asking the active node. */
 static enum status count_use(struct pipe *p)
 {
     if (p->req.token->limited && pipe_is_local(p) && !p->node.active)

@@ -1,13 +1,14 @@
 /* Bodies that were not read with the head of their request, and bodies that take long to parse.
  *
- * A long body is read after its sender was found to have a right on the path: into memory, or as a
- * stream to the active node. A standby reads a body into memory if it is short enough to be sent
- * again with an id (PROTOCOL R14). A body of unknown length streams. */
+ * A long body is read only after its sender was found to have a right on the path. The body is then
+ * read into memory, or streams to the active node. A standby reads a body into memory if it is
+ * short enough to be sent again with an id (PROTOCOL R14). A body of unknown length streams. */
 #include "router/pipeline/pipe_phases.h"
 #include "router/request/body.h"
 #include "text/cidr.h"
 
-/* Whether the request is an upload: its sender is judged first, its body goes into a file. */
+/* Whether the request is an upload: the sender is authorised first, then the body goes into a
+ * file. */
 static bool is_upload(const struct pipe *p)
 {
     return pipe_has_flag(p, ROUTE_UPLOAD) && p->request->receive != NULL;

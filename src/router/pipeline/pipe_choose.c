@@ -7,7 +7,7 @@
 static enum status read_stateless(struct pipe *p)
 {
     struct req *req = &p->req;
-    if (req->others.methods != 0) /* the method is refused whatever the body holds */
+    if (req->others.methods != 0) /* the method is refused, so the body is not needed */
         return ST_UNSUPPORTED;
     if (p->request->body.len > BODY_FREE_MAX || p->request->streamed)
         return ST_TOO_BIG;
@@ -17,8 +17,8 @@ static enum status read_stateless(struct pipe *p)
     return body_decode(req);
 }
 
-/* A route about the node that needs no state. What it does outside comes before its reply: there
- * is no transaction that would have to end first. */
+/* Run a route about the node that needs no state. Its step outside comes before the reply: there is
+ * no transaction that would have to end first. */
 enum pipe_phase pipe_stateless(struct pipe *p)
 {
     struct req *req = &p->req;
@@ -62,9 +62,9 @@ static enum pipe_place place_of(const struct req *req, const struct router_reque
     return reads_here ? PIPE_HERE : PIPE_ACTIVE_NODE;
 }
 
-/* While this node bootstraps a cluster with others, or its workers have no state yet: hold a
- * request that would change the cluster, as long as a request waits for an active node; refuse any
- * other request with a text that says what the node waits for. PIPE_PENDING: the node does not
+/* While this node bootstraps a cluster with others, or its workers have no state yet: delay a
+ * request that would change the cluster, for the time that requests wait for an active node; refuse
+ * any other request with a text that says what the node waits for. PIPE_PENDING: the node does not
  * bootstrap. */
 static enum pipe_phase await_members(struct pipe *p)
 {

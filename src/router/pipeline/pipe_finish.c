@@ -1,8 +1,9 @@
-/* The second transaction of a route, after its step outside: `finish` stores what came of the step.
+/* The second transaction of a route: `finish` stores the result of the step outside.
  *
  * The transaction is not authorised again, because the work is done: the rights of the sender were
- * preconditions of the first transaction. When another request changes what `finish` read, `finish`
- * alone runs again. When the result cannot be stored the client is told that the work was done. */
+ * preconditions of the first transaction. When another request changes the data that `finish` read,
+ * only `finish` runs again. When the result cannot be stored, the error tells the client that the
+ * work was done. */
 #include "router/pipeline/pipe_phases.h"
 
 enum pipe_phase pipe_go_finish(struct pipe *p)
@@ -18,8 +19,8 @@ enum pipe_phase pipe_go_finish(struct pipe *p)
     return PIPE_FINISHING;
 }
 
-/* The work outside was done, but its result is not stored. A later request finds what the first
- * transaction stored. */
+/* Reply that the work outside was done, but its result is not stored. The data that the first
+ * transaction stored remain. */
 static enum pipe_phase fail_finish(struct pipe *p, enum status st)
 {
     pipe_end_txn(p);
@@ -29,8 +30,8 @@ static enum pipe_phase fail_finish(struct pipe *p, enum status st)
     return pipe_fail(p, ST_UNKNOWN_OUTCOME);
 }
 
-/* Begin the transaction, with nothing left of an earlier run of `finish`. The mount is found anew:
- * it may have been removed. */
+/* Begin the second transaction and clear the results of an earlier run of `finish`. Look the mount
+ * up again: another request may have removed the mount. */
 static enum status begin_finish(struct pipe *p)
 {
     struct req *req = &p->req;
@@ -65,8 +66,8 @@ enum pipe_phase pipe_finish(struct pipe *p)
     return state_staged(&p->run->txn) ? PIPE_FINISH_COMMITTING : PIPE_FINISH_CONFIRMING;
 }
 
-/* The state has what `finish` staged, or confirms what it read. `finish` may make the reply that
- * the handler and the step outside did not. */
+/* The writes of `finish` are committed, or its reads confirmed. Make the reply, which `finish` may
+ * give if the handler and the step outside gave none. */
 static enum pipe_phase finished(struct pipe *p)
 {
     enum status st = p->verdict;

@@ -20,8 +20,8 @@ static void explain(struct pipe *p, enum status st)
         (void)host->awaits_members(host, &p->req.error); /* unknown: the status tells it */
 }
 
-/* Without a quorum, fail at once. But if an earlier try may have taken effect, wait: a later try
- * may get the reply of the earlier one. */
+/* Without a quorum, fail at once. Exception: if an earlier try may have taken effect, wait, because
+ * a later try may get the reply of the earlier try. */
 enum pipe_phase pipe_wait(struct pipe *p, enum status st)
 {
     bool unknown = p->effect != PIPE_UNCHANGED;

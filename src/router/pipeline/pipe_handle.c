@@ -1,5 +1,5 @@
-/* The handler, and the commit or the confirmation of its transaction, as often as other requests
- * change what it read. */
+/* Runs the handler, then commits or confirms its transaction. When another request changed data
+ * that the handler read, both steps run again. */
 #include "router/pipeline/pipe_phases.h"
 
 void pipe_forget_reason(struct pipe *p)
@@ -107,7 +107,8 @@ enum pipe_phase pipe_commit(struct pipe *p)
     return st == ST_OK ? PIPE_PENDING : pipe_fail(p, st);
 }
 
-/* Let the client that began an attempt go on with it, however many other clients come. */
+/* Reserve a share of the throttle for the client that began an attempt, so that other clients
+ * cannot keep this client from continuing the attempt. */
 static void keep_share(struct pipe *p)
 {
     if ((p->once & PIPE_ONCE_THROTTLED) == 0 || !p->req.begins_attempt)
@@ -116,7 +117,8 @@ static void keep_share(struct pipe *p)
     throttle_hold(&p->req.host->ceremonies, &client);
 }
 
-/* An earlier try of the same id was applied: its reply counts, not the one just made. */
+/* Reply with the stored reply of an earlier try of the same id: the log applied the earlier try, so
+ * the reply of this try does not count. */
 static void reply_repeated(struct pipe *p)
 {
     ASSERT(p->more->commit.repeated);
@@ -130,8 +132,9 @@ static void reply_repeated(struct pipe *p)
         reply_error(&p->reply, p->req.dialect, st, &p->req.error);
 }
 
-/* The transaction is applied. If an earlier try was, and another node asked for it, that node may
- * have done its step outside already; to read twice does no harm. */
+/* The transaction is applied. If an earlier try that another node ran was applied, that node may
+ * have done the step outside already: for a write the outcome is unknown. A read may repeat the
+ * step. */
 static enum pipe_phase applied(struct pipe *p)
 {
     ASSERT(p->phase == PIPE_COMMITTING);

@@ -47,9 +47,10 @@ enum pipe_phase pipe_prepare(struct pipe *p)
     return PIPE_PENDING;
 }
 
-/* A read goes on with the version that was confirmed for it before; a write begins anew. So does
- * one whose work failed: the use of its token counts (PROTOCOL R3), and an earlier try of its id
- * may have taken effect (R14). */
+/* Begin the transaction after `prepare`. A read continues with the version of the state that was
+ * confirmed before `prepare`. A write begins a new transaction. A request whose `prepare` failed
+ * does too: the use of its token counts (PROTOCOL R3), and an earlier try of its id may have taken
+ * effect (R14). */
 enum pipe_phase pipe_prepare_done(struct pipe *p)
 {
     ASSERT(p->req.reply.kind == REPLY_NONE); /* the handler makes the reply */

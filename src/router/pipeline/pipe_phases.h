@@ -1,8 +1,8 @@
 /* The phases of a request, for the table of pipeline.c. Inside src/router.
  *
- * Each function does the work of its phase and returns the next phase; PIPE_PENDING: what the phase
- * began goes on, and pipe_step comes later. A function that ends in `_done` goes on after such a
- * wait. On the worker's thread. */
+ * Each function does the work of its phase and returns the next phase. PIPE_PENDING: the phase
+ * waits for an operation, and pipe_step is called when the operation ends. A function whose name
+ * ends in `_done` continues the phase after the wait. All functions run on the worker's thread. */
 #ifndef HOLDFAST_ROUTER_PIPELINE_PIPE_PHASES_H
 #define HOLDFAST_ROUTER_PIPELINE_PIPE_PHASES_H
 

@@ -142,8 +142,8 @@ static struct audit_facts facts_of(const struct pipe *p, enum audit_kind kind)
     return facts;
 }
 
-/* Offer a record. ST_OK: pipe_step goes on once a device accepted it or none did. As audit_record.
- */
+/* Offer a record to the audit devices. ST_OK: pipe_step is called when a device has accepted the
+ * record or all have refused. Other statuses: as audit_record. */
 static enum status record(struct pipe *p, enum audit_kind kind, const char *error)
 {
     struct audit_facts facts = facts_of(p, kind);

@@ -22,13 +22,13 @@
  *                                  RECORDING_REPLY ─────────────────────────────────▶ DONE
  *
  * 1. A phase that has nothing to wait for returns the next one at once.
- * 2. A transaction runs again, from READING or ADMITTING on, when a long body was parsed, when the
- *    route has prepared, and when another request changed what the transaction had read.
+ * 2. A transaction runs again, from READING or ADMITTING on, after a long body was parsed, after
+ *    `prepare`, and when another request changed data that the transaction had read.
  * 3. Any phase can fail: the request goes on to RECORDING_REPLY, or to DONE where nothing was
  *    recorded.
- * 4. A phase outside of a transaction holds none open: `txn_closed`.
- * 5. A client that was told that nothing is changed can rely on that: no phase that may change
- *    something begins after router_give_up: `touching`. */
+ * 4. In a phase outside of transactions no transaction is open: `txn_closed`.
+ * 5. When router_give_up has told a client that its request changed nothing, no phase begins that
+ *    may change something: `touching`. */
 #include "router/pipeline/pipe_phases.h"
 
 static_assert(PIPE_PHASES <= 32, "a set of phases is a word");
@@ -41,13 +41,14 @@ static_assert(PIPE_PHASES <= 32, "a set of phases is a word");
 #define RUNS (REFUSES | BIT(READING) | BIT(PREPARING))
 #define AFTER (BIT(RECEIVING) | BIT(OUTSIDE)) /* next phases that pipe_go_outside returns */
 
-/* Phases inside a transaction; the last two are inside or outside of one. */
+/* Phases inside a transaction. The last two phases occur both inside and outside of
+ * transactions. */
 static const uint32_t txn_open = BIT(PARSING) | BIT(AUTHORISING) | BIT(RECORDING_REQUEST) |
                                  BIT(HANDLING) | BIT(COMMITTING) | BIT(CONFIRMING) |
                                  BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) | ENDS;
 static const uint32_t txn_closed = ~(txn_open & ~ENDS);
 /* Phases in which the request may change something. A forwarded read may change the count of its
- * token's uses, which the client need not know. */
+ * token's uses, which is not reported to the client. */
 static const uint32_t touching = BIT(COMMITTING) | BIT(OUTSIDE) | BIT(STATELESS_OUTSIDE) |
                                  BIT(FINISHING) | BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING);
 static const uint32_t touching_if_write = BIT(FORWARDING);
@@ -136,7 +137,8 @@ static inline enum pipe_phase run_phase(struct pipe *p, enum pipe_phase phase)
     return PIPE_PENDING;
 }
 
-/* Tell router_give_up whether the request may change something from now on, or has. */
+/* Record for router_give_up whether the request has changed something, or may change something from
+ * now on. */
 __attribute__((noinline)) static void settle(struct pipe *p, uint32_t to)
 {
     bool writes = p->effect == PIPE_UNKNOWN || (to & touching_if_write) != 0;

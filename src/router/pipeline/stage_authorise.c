@@ -67,8 +67,9 @@ static enum status ask(struct req *req, unsigned caps)
 }
 
 /* Create or update, decided by whether the key exists (PROTOCOL R1 keeps that true until the
- * commit). A token with both capabilities needs no look, and so does not conflict with other
- * writers. What is wrong with the path is told only to a token with one of the two. */
+ * commit). For a token with both capabilities the key is not read, so the request cannot conflict
+ * with other writers. Only a token with one of the two capabilities gets an error about the
+ * path. */
 static enum status ask_to_write(struct req *req, unsigned caps)
 {
     ASSERT(req->matched == ST_OK);
@@ -137,8 +138,8 @@ enum status stage_authorise_parameters(const struct req *req)
     return acl_param_allow(req->rule, req->data) ? ST_OK : ST_DENIED;
 }
 
-/* A token that is invalid or may not do this is ignored: these paths also serve operators who have
- * lost their token. */
+/* Ignore a token that is invalid or lacks the right: these paths also serve operators who have lost
+ * their token. */
 enum status stage_admit(struct req *req, const struct router_request *request)
 {
     enum status st = ST_DENIED;

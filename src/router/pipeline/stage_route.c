@@ -10,7 +10,8 @@ static const struct route help_route = {
     .flags = ROUTE_BARE,
 };
 
-/* Of a path that needs no token, or any, everybody with a token may read the help. */
+/* Find the route of a request for help. If the path needs no token, or any valid token is enough
+ * for it, every valid token may read the help. */
 static enum status match_help(struct req *req)
 {
     ASSERT(req->help);
@@ -36,7 +37,8 @@ static enum status refuse_method(struct req *req)
     return ST_UNSUPPORTED;
 }
 
-/* Where no method needs a token, none is asked for to say that there are others only. */
+/* The row for a method that the path lacks, where no method of the path needs a token: the error
+ * that lists the other methods needs no token either. */
 static const struct route no_method_route = {
     .handler = refuse_method,
     .auth = AUTH_NONE,

@@ -32,7 +32,8 @@ struct router_worker {
     bool one_dialect;           /* every table speaks `home` */
     unsigned running, inflight_max;
     struct list requests_under_way; /* pipes of the requests in progress */
-    /* Random parts of the next requests' ids, which are no secrets: a system call for many. */
+    /* Random bytes for the ids of the next requests: one system call fetches the bytes of many ids.
+     * The ids are no secrets. */
     uint8_t ids[WORKER_IDS][TEXT_UUID_RANDOM];
     unsigned n_ids;
     /* kept few, because each request is compared with all */

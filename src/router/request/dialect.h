@@ -22,13 +22,14 @@ struct dialect {
     /* mounts serve every path below the root that no table claims; one dialect at most */
     bool mounts;
 
-    /* Requests. `req` has what was read before: read_headers, query, method, namespace, token. */
+    /* Requests. These functions get in `req` the results of the functions before them, in this
+     * order: read_headers, query, method, namespace, token. */
 
-    /* Read the headers of the dialect alone. ST_INVALID with the request's error. NULL: there are
-     * none. */
+    /* Read the headers that only this dialect has. ST_INVALID with the request's error. NULL: the
+     * dialect has none. */
     enum status (*read_headers)(struct req *req, const struct router_request *request);
-    /* Set req->method, req->help and, where the path means the same in another form, req->path and
-     * req->rule_path. ST_INVALID with the request's error; ST_NOMEM. */
+    /* Set req->method and req->help. If the request has another spelling of its path, set req->path
+     * and req->rule_path too. ST_INVALID with the request's error; ST_NOMEM. */
     enum status (*read_method)(struct req *req, const struct router_request *request);
     /* The name of the namespace; empty: the request gave none and means the root. */
     struct bytes (*read_namespace)(const struct req *req, const struct router_request *request);
@@ -41,29 +42,32 @@ struct dialect {
     /* A field of the body has no value that its table takes. Set the request's error and return the
      * status to fail with. */
     enum status (*refuse_field)(struct req *req, const char *field, const char *why);
-    /* The body has a field that no table knows: as refuse_field, or warn and return ST_OK. */
+    /* The body has a field that no table knows. Do as refuse_field, or add a warning and return
+     * ST_OK. */
     enum status (*unknown_field)(struct req *req, struct bytes field);
-    /* A fixed path was matched: the same for what read_headers asked of the reply. NULL: nothing
-     * was asked. */
+    /* Called when a fixed path was matched: check that its route allows the form of reply for which
+     * read_headers found a header. NULL: no header asks for a form of the reply. */
     enum status (*check_route)(struct req *req);
-    /* The client wants to be sent to the active node itself. NULL: no client can say so. */
+    /* Whether the client wants a redirect to the active node. NULL: no client can ask for one. */
     bool (*asks_redirect)(const struct router_request *request);
-    /* The request has the header that no page of another site can add. NULL: there is none, and
-     * listeners do not require it. */
+    /* Whether the request has the header that a page of another site cannot add. NULL: the dialect
+     * has no such header, and listeners do not require one. */
     bool (*is_marked)(const struct router_request *request);
     const char *unmarked_text;       /* text of the refusal of a request that lacks the header */
     const char *const *page_headers; /* headers that pages of other sites may send (cors.h) */
     size_t n_page_headers;
 
-    /* Replies. A function that writes leaves a lack of memory to the buffer. */
+    /* Replies. If a function runs out of memory, the buffer that it writes to reports this. */
 
-    int silent_http;     /* status of a success without data, as 204 */
-    bool tells_warnings; /* a success with nothing but warnings has a body, which put_data writes */
+    int silent_http;     /* status of a success without data, such as 204 */
+    bool tells_warnings; /* a success that has only warnings gets a body, which put_data writes */
     const char *data_type;
-    /* The whole body around a handler's data; `data` is empty where warnings alone are told. */
+    /* Write the whole body around a handler's data; `data` is empty if only warnings are
+     * reported. */
     void (*put_data)(const struct req *req, struct bytes data, struct buf *out);
-    /* The reply was made: put another one in its place, as read_headers was asked to. Returns
-     * ST_OK, or the status of an error that it made in `reply`. NULL: replies stay as they are. */
+    /* The reply was made: replace it by another reply, if read_headers found that the client wants
+     * one. Returns ST_OK, or the status of an error that the function wrote into `reply`. NULL:
+     * replies stay as they are. */
     enum status (*finish)(struct req *req, struct router_reply *reply);
     const char *error_type;
     int (*error_http)(enum status st); /* NULL: the table of statuses decides */
@@ -75,7 +79,7 @@ struct dialect {
     /* Set the text of the request's error: no table has this path (`served`: a table or a mount
      * serves paths beside it). */
     void (*say_no_path)(struct req *req, bool served);
-    /* Headers of the reply to this node's client, and of the reply to a node that forwarded. */
+    /* Headers of a reply, for a client of this node and for a node that forwarded the request. */
     void (*add_headers)(const struct req *req, const struct router_request *request,
                         struct router_reply *reply);
     const struct docs_dialect *docs; /* openapi_dialect.h; NULL: read_method asks for no help */
@@ -83,7 +87,7 @@ struct dialect {
 
 /* The dialect of requests that no table claims: the dialect with mounts, or else the first. */
 const struct dialect *dialect_home(const struct module_list *modules);
-/* Whether every table speaks the home's dialect. */
+/* Whether every table has the same dialect as the home. */
 bool dialect_is_only(const struct module_list *modules, const struct dialect *home);
 /* The dialect of the table at the path `full` ("/v1/sys/mounts"), or the home. */
 const struct dialect *dialect_find(const struct module_list *modules, const struct dialect *home,

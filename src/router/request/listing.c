@@ -1,6 +1,7 @@
 #include "router/request/req.h"
 
-/* The first key behind the name `after`: behind all that is in it, if that is a folder. */
+/* The first key behind the name `after`. If `after` is a folder, the first key behind all keys in
+ * the folder. */
 static enum status first_behind(struct req *req, struct bytes prefix, struct bytes after,
                                 struct bytes *ret_key)
 {
@@ -54,7 +55,8 @@ static enum status next_name(struct req *req, struct state_iter *iter, struct by
                                       : state_iter_name(iter, ret_name);
 }
 
-/* A listing as it is written: names as they are met, because there may be many. */
+/* A listing that is being written. Each name is written when it is found, because there may be
+ * many. */
 struct listing {
     struct state_iter *iter;
     size_t limit;

@@ -16,7 +16,8 @@ enum {
     ANONYMOUS_SHARE = 16 * 1024 * 1024,
 };
 
-/* A body without a token is no longer than SMALL_BYTES and may be nothing but separators. */
+/* A share must hold every body without a token: the body has at most SMALL_BYTES, and each byte may
+ * be a separator, which begins a value. */
 static_assert((SMALL_BYTES + 2) * VALUE_BYTES + SMALL_BYTES <= ANONYMOUS_SHARE,
               "a share holds the largest document of a client without a token");
 

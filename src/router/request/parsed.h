@@ -2,12 +2,12 @@
  *
  * 1. A small document is parsed on the worker's thread, in the request's own memory, and counted
  *    nowhere: it is always served.
- * 2. A large document is parsed on the thread pool, in memory of its own. Its client pays for that
- *    memory from before it is parsed until it was wiped, after the reply.
- * 3. Clients of this node, clients that other nodes speak for, and clients without a token have a
- *    budget each: none of the three can use up that of another.
+ * 2. A large document is parsed on the thread pool, in memory of its own. This memory counts in the
+ *    client's budget from before the parsing until the memory is wiped, after the reply.
+ * 3. There are three budgets: for clients of this node, for requests that other nodes forwarded,
+ *    and for clients without a token. No group can use up the budget of another group.
  *
- * Inside src/router, but for the budgets. */
+ * Inside src/router, except the budgets. */
 #ifndef HOLDFAST_ROUTER_REQUEST_PARSED_H
 #define HOLDFAST_ROUTER_REQUEST_PARSED_H
 
@@ -21,7 +21,8 @@ struct parsed_budgets {
     struct http_budget of[PARSED_FROM];
 };
 
-/* `body_bytes_max`: of any listener. ST_NOMEM: what was initialised must still be done. */
+/* Initialise the budgets. `body_bytes_max`: the longest body that any listener accepts. ST_NOMEM:
+ * call the done function nevertheless. */
 NODISCARD enum status parsed_budgets_init(struct parsed_budgets *budgets, struct env *env,
                                           uint64_t body_bytes_max);
 void parsed_budgets_done(struct parsed_budgets *budgets);
@@ -40,12 +41,13 @@ bool parsed_is_small(struct bytes body);
 /* Make the memory for a large body. ST_NOMEM. */
 NODISCARD enum status parsed_new(struct http_budget *budget, const struct ip *client,
                                  struct parsed **ret_parsed);
-/* Count the most that the body can become. ST_BUSY: the client's share, or the budget, is used up.
- * Any thread, as the next. */
+/* Charge the most memory that the body can need when parsed. ST_BUSY: the client's share, or the
+ * budget, is used up. Any thread. */
 NODISCARD enum status parsed_take(struct parsed *parsed, struct bytes body);
-/* The body was parsed: give back what its values did not need. */
+/* The body was parsed: give back the charged memory that its values did not need. Any thread. */
 void parsed_settle(struct parsed *parsed);
-/* Wipe it on the pool, then give back all. NULL is allowed. On the thread of `env`. */
+/* Wipe the memory on the pool, then give back all that was charged. NULL is allowed. On the thread
+ * of `env`. */
 void parsed_free(struct env *env, struct parsed *parsed);
 
 #endif

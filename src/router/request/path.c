@@ -59,8 +59,8 @@ static const uint8_t byte_kinds[256] = {
     [0x7f ... 0xff] = ODD,
 };
 
-/* Nothing to decode, to collapse or to refuse: so are nearly all. Every request comes by here, so
- * a byte costs one look at the table and no branch. */
+/* Whether a path has nothing to decode, to collapse or to refuse, as nearly all paths. Runs for
+ * every request, so a byte costs one look at the table and no branch. */
 static bool is_ordinary(struct bytes raw)
 {
     unsigned refused = 0, before = 0;
@@ -75,7 +75,8 @@ static bool is_ordinary(struct bytes raw)
     return refused == 0;
 }
 
-/* Into `text`, which has room for all of `raw`. Returns why the target is malformed, or NULL. */
+/* Decode a path that may have escapes or repeated slashes into `text`, which has room for all of
+ * `raw`. Returns why the target is malformed, or NULL. */
 static const char *decode_odd(struct bytes raw, uint8_t *text, size_t *ret_len)
 {
     size_t len = 0;

@@ -21,9 +21,8 @@ struct path_target {
 NODISCARD enum status path_canonical(struct arena *arena, struct bytes raw,
                                      struct path_target *ret_target);
 
-/* A sound target as it is sent to another node, which finds the same canonical form in it.
- * ST_NOMEM.
- */
+/* A well-formed target as it is sent to another node, which gets the same canonical form from it.
+ * ST_NOMEM. */
 NODISCARD enum status path_encode(struct arena *arena, const struct path_target *target,
                                   struct bytes *ret_raw);
 

@@ -63,7 +63,8 @@ const char *reply_error_text(const struct dialect *dialect, enum status st,
     return reason != NULL && reason->text[0] != '\0' ? reason->text : dialect->error_text(st);
 }
 
-/* The table knows a request that was too slow; here it is the cluster that was. */
+/* The HTTP status of an error. ST_TIMEOUT gives 503 unless the dialect decides otherwise: the table
+ * means a slow client, but here the cluster was slow. */
 static int http_of(const struct dialect *dialect, enum status st)
 {
     if (dialect->error_http != NULL)

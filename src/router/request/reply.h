@@ -18,8 +18,8 @@ struct reply_file {
 };
 
 struct router_reply {
-    /* ST_OK: this is a reply. For a forwarded request only: ST_NOT_LEADER, the request was not
-     * executed; ST_UNKNOWN_OUTCOME, the request may have been executed. */
+    /* ST_OK: this is a reply. Other values only for a forwarded request. ST_NOT_LEADER: the request
+     * was not executed. ST_UNKNOWN_OUTCOME: the request may have been executed. */
     enum status retry;
     int http;                 /* HTTP status code */
     const char *content_type; /* NULL: no body */
@@ -45,21 +45,21 @@ struct reply_stream {
     void (*drop)(struct reply_stream *stream); /* discard the body */
 };
 
-/* The reply of a handler that ended with `st`; makes the body. Returns `st`, or ST_NOMEM when a
- * success could not be written, and the reply says that. Of ST_UNSUPPORTED it says which other
- * methods there are. */
+/* Make the reply of a handler that ended with `st`. Returns `st`; returns ST_NOMEM if a success
+ * could not be written: then the reply is an error. For ST_UNSUPPORTED the reply lists the methods
+ * of the path. */
 enum status reply_make(struct req *req, enum status st, struct router_reply *ret);
 
-/* An error in a dialect's form; `reason` may be empty or NULL. Cannot fail: without memory the body
- * stays empty. */
+/* Make a reply with an error in the dialect's form; `reason` may be empty or NULL. Cannot fail:
+ * without memory the body stays empty. */
 void reply_error(struct router_reply *ret, const struct dialect *dialect, enum status st,
                  const struct reason *reason);
 /* The text that reply_error writes; "": no text. */
 const char *reply_error_text(const struct dialect *dialect, enum status st,
                              const struct reason *reason);
 
-/* The form of a reply that is stored with an applied request id (PROTOCOL R14): format u8 = 1,
- * http u16, content type (block), body (block). Headers are not stored. ST_NOMEM; ST_CORRUPT. */
+/* Encode and decode a reply that is stored with an applied request id (PROTOCOL R14): format u8 =
+ * 1, http u16, content type (block), body (block). Headers are not stored. ST_NOMEM; ST_CORRUPT. */
 NODISCARD enum status reply_encode(const struct router_reply *reply, struct buf *out);
 NODISCARD enum status reply_decode(struct bytes stored, struct arena *arena,
                                    struct router_reply *ret);

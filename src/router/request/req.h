@@ -1,9 +1,9 @@
 /* A request as its handler sees it.
  *
  * A handler is an ordinary function. It reads and stages through `txn`, makes one reply (or none:
- * 204) and returns ST_OK; or it returns another status, with req_fail if there is more to say than
- * the status does. It may be run several times for one request: everything it did before is then
- * forgotten, staged writes and reply included. It frees nothing. */
+ * 204) and returns ST_OK; or it returns another status, by req_fail if the error needs a text of
+ * its own. The router may run a handler several times for one request: the staged writes and the
+ * reply of the earlier run are then dropped. A handler frees nothing. */
 #ifndef HOLDFAST_ROUTER_REQUEST_REQ_H
 #define HOLDFAST_ROUTER_REQUEST_REQ_H
 
@@ -29,7 +29,7 @@ struct req_reply {
     enum reply_kind kind;
     int http;                 /* HTTP status; 0: 200, or 204 without a body */
     const char *content_type; /* type of the body of REPLY_RAW */
-    const char *encoding;     /* REPLY_RAW: how the body is compressed; NULL: not */
+    const char *encoding;     /* REPLY_RAW: how the body is compressed; NULL: not compressed */
     struct buf data;
     struct bytes borrowed; /* used instead of `data`: JSON in the arena */
     const char *lease_id;  /* NULL: no lease is given; req_lease.h */
@@ -42,7 +42,8 @@ struct req_reply {
     const char *accessor; /* accessor of the token in `auth` */
 };
 
-/* Files that a route's `outside` takes and gives: it runs when there is no transaction any more. */
+/* Files that a route's `outside` gets and returns. `outside` runs when there is no transaction any
+ * more. */
 struct req_files {
     struct fs_file *upload; /* file with the body of a ROUTE_UPLOAD; the router closes it */
     uint64_t upload_bytes;
@@ -66,7 +67,7 @@ struct req {
     /* mount that serves the request, valid until the transaction ends; NULL at fixed paths */
     const struct mount *mount;
     const struct auth_token *token; /* valid until the reply is sent; NULL: no token */
-    struct token_ref *token_ref;    /* the cache entry that `token` lies in; NULL: the arena */
+    struct token_ref *token_ref;    /* cache entry with `token`; NULL: `token` is in the arena */
     const struct acl *acl;          /* rights of the token; NULL without a token */
     struct acl_cache *acls;         /* ACL cache of the worker */
     struct bytes bearer;            /* the token as the client sent it */
@@ -81,8 +82,7 @@ struct req {
     /* The method that the request means: METHOD_LIST also for GET ?list=true, METHOD_SCAN also for
      * GET ?scan=true, METHOD_OPTIONS for ?help=1. */
     enum http_method method;
-    struct bytes
-        path; /* canonical (path.h), below the dialect's root; of a listing with '/' at the end */
+    struct bytes path; /* canonical, below the dialect's root; ends in '/' for a listing */
     const struct text_value *data;  /* the body, or the query of a read: an object, never NULL */
     const struct text_value *query; /* the query: an object, never NULL */
     struct route_params params;
@@ -94,7 +94,7 @@ struct req {
     struct req_reply reply;
     struct req_files files;
     struct reason error;
-    /* the listener wants a token for ceremonies; set for requests that run without a state */
+    /* the listener requires a token for ceremonies; set for requests that run without a state */
     bool closed_ceremonies;
     /* the request begins an attempt with key shares: its client gets a share of requests */
     bool begins_attempt;
@@ -104,7 +104,8 @@ struct req {
     const struct policy_rule *rule; /* allows the path; lives as long as `acl`; NULL: not needed */
     struct req_cleanup *cleanups;
     struct bytes rest; /* the path below the API or mount */
-    /* The path that policies and quotas know, if `path` is another spelling of it; else empty. */
+    /* The path by which policies and quotas know the request, if `path` is another spelling of it.
+     * Else empty. */
     struct bytes rule_path;
     enum status matched;        /* result of matching the tables */
     bool help;                  /* ?help=1: the client asks for help about the path */
@@ -130,9 +131,10 @@ static inline bool req_in_txn(const struct req *req)
     return req->txn != NULL && req->txn->open;
 }
 
-/* Transaction, namespace and time for functions of `auth`. */
+/* The transaction, the namespace and the time, as functions of `auth` take them. */
 struct auth_scope req_scope(const struct req *req);
-/* Get the ACL of a token's policies. Valid until the transaction ends. As acl_cache_get. */
+/* Get the ACL of a token's policies. Valid until the transaction ends. Statuses as
+ * acl_cache_get. */
 NODISCARD enum status req_acl(struct req *req, const struct auth_token *token,
                               const struct acl **ret_acl);
 
@@ -146,9 +148,11 @@ NODISCARD enum status req_put_object(struct req *req, struct bytes key);
 /* Replies. Functions that return a status return ST_OK or ST_NOMEM, unless the comment says
  * otherwise, so a handler can end with one of them. */
 
-/* Reply with a struct of the route's reply schema; the route says whether in an envelope. */
+/* Reply with a struct of the route's reply schema, in an envelope unless the route has
+ * ROUTE_BARE. */
 NODISCARD enum status req_reply(struct req *req, const void *out);
-/* Begin to write the data, or the bare body, by hand: one JSON object. End with req_reply_end. */
+/* Begin to write the data, or the body without an envelope, by hand: one JSON object. End with
+ * req_reply_end. */
 struct text_writer req_reply_begin(struct req *req);
 NODISCARD enum status req_reply_end(struct req *req);
 /* Begin to write the envelope's `auth` by hand: one JSON object, with or without data in the same
@@ -173,12 +177,12 @@ NODISCARD enum status req_reply_details(struct req *req, struct bytes prefix,
 void req_reply_json(struct req *req, struct bytes object);
 /* Reply with a whole body that is not JSON. `body` is copied. */
 NODISCARD enum status req_reply_raw(struct req *req, const char *content_type, struct bytes body);
-/* Add a warning to the reply, which gets a body for it if it has none. Warnings above
+/* Add a warning to the reply. A reply without a body gets a body for the warning. Warnings above
  * REQ_WARNINGS_MAX are dropped. */
 __attribute__((format(printf, 2, 3))) void req_warn(struct req *req, const char *format, ...);
-/* Add a warning that is dropped if the reply has no body otherwise. */
+/* Add a warning. The warning is dropped if the reply otherwise has no body. */
 __attribute__((format(printf, 2, 3))) void req_note(struct req *req, const char *format, ...);
-/* ST_OK: the cluster has the feature level that the handler needs. ST_BUSY, with an error that
+/* Check that the cluster has the feature level that the handler needs. ST_BUSY, with an error that
  * names the members whose build is older. */
 NODISCARD enum status req_need_feature(struct req *req, uint16_t level);
 /* Set the text of an error and return `st`, which is not ST_OK. */

@@ -25,9 +25,9 @@ struct module_engine {
     /* Check the option `version` of a new mount. ST_INVALID with the request's error. NULL: the
      * type has no versions. */
     enum status (*check_version)(struct req *req, const char *version);
-    /* A tune sets the option `version` of `mount`, which still has its former value: check the new
-     * one, change other fields of the mount. ST_INVALID with the request's error. NULL: the type
-     * has no versions. */
+    /* A tune sets the option `version` of `mount`, whose present value is still the former one:
+     * check the new value, and change other fields of the mount. ST_INVALID with the request's
+     * error. NULL: the type has no versions. */
     enum status (*tune_version)(struct req *req, const char *version, struct mount *mount);
 };
 
@@ -38,8 +38,8 @@ struct login_role;
 struct module_login {
     const char *type;
     const struct route_api *api; /* paths below the mount: prefix NULL, `login` set */
-    /* A token that this method gave at `mount` is to be renewed: the settings of its role as they
-     * are now. ST_INVALID with the request's error: the role is gone, or refuses. */
+    /* A token that this method gave at `mount` is being renewed: give the present settings of its
+     * role. ST_INVALID with the request's error: the role is gone, or refuses. */
     enum status (*renew)(struct req *req, const struct mount *mount, const struct auth_token *token,
                          struct login_role *ret_role);
 };
@@ -96,8 +96,7 @@ struct module_walk {
     size_t module, api;
 };
 
-/* The APIs of all modules one after the other, those of auth methods included; NULL behind the
- * last. */
+/* The APIs of all modules in order, including the APIs of auth methods; NULL behind the last. */
 static inline const struct route_api *module_next_api(const struct module_list *list,
                                                       struct module_walk *walk)
 {
@@ -113,8 +112,8 @@ static inline const struct route_api *module_next_api(const struct module_list *
 }
 
 /* Whether an API at a fixed path holds `path`, which lies below its dialect's root. A prefix that
- * ends in '/' has everything below it; another one is a path of its own, which may be written as a
- * folder with `help`. */
+ * ends in '/' holds every path below it. Any other prefix holds only itself; with `help` also
+ * itself with a '/' at its end. */
 bool module_stands_at(const struct route_api *api, struct bytes path, bool help);
 /* The API of the dialect at a fixed path; NULL: mounts serve the path. */
 const struct route_api *module_find_fixed(const struct module_list *list,
@@ -124,7 +123,8 @@ const struct route_api *module_find_fixed(const struct module_list *list,
 const struct module_login *module_find_login(const struct module_list *list, const char *type);
 /* Whether a mount belongs to an auth method. */
 bool module_is_auth(const struct mount *mount);
-/* The tables of a mount's engine or auth method; NULL: this program has none such. */
+/* The tables of a mount's engine or auth method. NULL: this program has no such engine or
+ * method. */
 const struct route_api *module_find_engine(const struct module_list *list,
                                            const struct mount *mount);
 

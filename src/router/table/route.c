@@ -49,7 +49,8 @@ static enum status fit_before(const char *pattern, const char *tail, const char 
                      bytes_of(path, len - tail_len));
 }
 
-/* ST_OK, ST_NOT_FOUND or ST_NOMEM. A slash at the end of the path matters to "*path" alone. */
+/* Match a pattern. ST_OK, ST_NOT_FOUND or ST_NOMEM. A slash at the end of the path matters only to
+ * "*path". */
 static enum status fit(const char *pattern, const char *path, struct arena *arena,
                        struct route_params *ret_params)
 {

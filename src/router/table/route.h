@@ -24,13 +24,13 @@ enum route_auth {
 };
 
 enum route_flag {
-    /* About this node: served here and never forwarded. With AUTH_NONE there is no transaction, so
-     * a sealed node serves the route too. */
+    /* A route about this node: served here and never forwarded. With AUTH_NONE there is no
+     * transaction, so a sealed node serves the route too. */
     ROUTE_NODE = 1 << 0,
     ROUTE_BARE = 1 << 1,   /* the reply is the whole body, without an envelope */
     ROUTE_ACTIVE = 1 << 2, /* runs on the active node, even if it only reads */
     ROUTE_SUDO = 1 << 3,   /* needs CAP_SUDO too */
-    /* Runs on the leader of the log, also while the cluster is not initialised, or is sealed. */
+    /* Runs on the leader of the log, even if the cluster is not initialised or is sealed. */
     ROUTE_LEADER = 1 << 4,
     /* A POST that stages nothing and is served where it arrives. */
     ROUTE_READS = 1 << 5,
@@ -56,8 +56,8 @@ enum route_flag {
      * (authenticated_ceremonies), and their rate is limited. */
     ROUTE_CEREMONY = 1 << 18,
     ROUTE_SOME = 1 << 19, /* "*path" takes at least one segment */
-    /* A path of the upstream product that is not built. Serves requests that no other row takes, of
-     * any method: 501 with the row's help, to a token that may use the path. */
+    /* A path of the upstream product that is not built. Serves requests of any method that no other
+     * row takes. The reply to a token with a right on the path is 501 with the row's help. */
     ROUTE_ABSENT = 1 << 20,
     /* With ROUTE_ACTIVE: without a quorum, the node that the client asked serves the request. */
     ROUTE_LOCAL = 1 << 21,
@@ -71,30 +71,32 @@ struct route {
     enum http_method method;
     const char *path;
     enum status (*handler)(struct req *req);
-    /* For a POST: ST_OK if what it would write exists (then CAP_UPDATE is asked, else CAP_CREATE),
-     * ST_NOT_FOUND. Called before the fields are decoded. Another status refuses the request, if
-     * its token has either capability. NULL: `caps` as they are. */
+    /* For a POST: whether the object that the request writes exists. ST_OK: it exists, and
+     * CAP_UPDATE is needed; ST_NOT_FOUND: CAP_CREATE is needed. Called before the fields are
+     * decoded. Another status refuses the request, if its token has either capability. NULL: `caps`
+     * are needed. */
     enum status (*exists)(struct req *req);
     /* Steps around the handler, in this order: prepare, the handler's transaction, outside, finish.
      * NULL: the route has no such step.
      *
-     * `prepare` runs on the pool, where it may block, once the sender is known to have the right;
-     * what it leaves in req->prepared is kept when the transaction runs again. It changes nothing:
-     * after a failure of another part a client may send the request again. Its failure is the
-     * reply.
+     * `prepare` runs on the pool, where it may block, after the sender's right was checked. Its
+     * result in req->prepared is kept when the transaction runs again. `prepare` changes nothing,
+     * because a client may send the request again when a later step fails. If `prepare` fails, its
+     * error is the reply.
      *
      * `outside` runs on the pool, once, after the handler succeeded and what it staged was
-     * committed; whatever it changes outside the state is not undone. Its failure is the reply, and
-     * `finish` does not run. ST_NOT_LEADER: nothing was done; the request looks for the leader.
+     * committed; its changes outside the state are not undone. If `outside` fails, its error is the
+     * reply, and `finish` does not run. ST_NOT_LEADER: nothing was done; the request looks for the
+     * leader.
      *
      * `finish` runs in a second transaction, on the active node, after `outside` succeeded, to
-     * store what came of it; it runs again when the transaction is overtaken. It is not authorised
-     * again, req->acl is NULL.
+     * store the result of `outside`. It runs again when another request changed data that it read.
+     * It is not authorised again, req->acl is NULL.
      *
      * `prepare` and `outside` have no transaction, mount or ACL. One of handler, `outside` and
-     * `finish` makes the reply. Another node that sends a request on does not know an engine's
-     * route, and may send it twice: there a transaction before an `outside` that must not be
-     * repeated stages something (PROTOCOL R14). */
+     * `finish` makes the reply. A node that forwards a request does not know the route of an
+     * engine, and may send the request twice. If the `outside` of an engine's route must not be
+     * repeated, its transaction must therefore stage a write (PROTOCOL R14). */
     enum status (*prepare)(struct req *req);
     enum status (*outside)(struct req *req);
     enum status (*finish)(struct req *req);
@@ -103,12 +105,13 @@ struct route {
     unsigned flags;   /* bits of enum route_flag */
     uint16_t feature; /* feature level of the cluster that the route needs; 0: any */
     const struct schema *body, *reply;
-    /* For a reply that no schema can describe, because its form depends on the request or on what
-     * clients stored: the form as in shape.h, of which `reply` may be a part. The row says why.
-     * NULL with no `reply`: none, or of a listing its keys. */
+    /* The form of a reply that no schema can describe, because the form depends on the request or
+     * on data that clients stored. In the notation of shape.h, of which `reply` may be a part. The
+     * row says why. NULL without `reply`: the reply has no data; the reply of a listing has its
+     * keys. */
     const char *shape;
-    const char *statuses; /* of such a reply, where it is not 200 alone: "200 429"; "any":
-                           * the request may name another one */
+    const char *statuses; /* Statuses of a reply described by `shape`, if 200 is not the only one:
+                             "200 429". "any": the request may name another status. */
     const char *help;
 };
 
@@ -119,7 +122,7 @@ struct route_table {
 
 /* An API that stands at a fixed path, or an engine that is mounted by its type. */
 struct route_api {
-    /* Of the clients at a fixed path. NULL for an engine: mounts have one dialect. */
+    /* Dialect of the clients at a fixed path. NULL for an engine: mounts have one dialect. */
     const struct dialect *dialect;
     const char *prefix; /* "sys/"; an API of one path has no '/' at its end; NULL for an engine */
     /* for an API of one path: the path by which rules know it; NULL: its own path */
