@@ -8,7 +8,7 @@
 #include <openssl/evp.h>
 #include <openssl/params.h>
 
-/* One context a direction: switching one between them would need the key again. */
+/* One context for each direction: a context that changes its direction would need the key again. */
 struct aead {
     EVP_CIPHER_CTX *seal, *open;
 };

@@ -28,28 +28,28 @@ struct cert_pair {
 };
 void cert_pair_done(struct cert_pair *pair);
 
-/* A new key and its certificate, signed by `issuer`, or by itself where that is NULL.
- * ST_INVALID with a reason: a field does not fit, or the issuer cannot sign. ST_CRYPTO, ST_NOMEM.
- */
+/* Make a new key and its certificate, signed by `issuer`; `issuer` NULL: self-signed. ST_INVALID
+ * with a reason: a field does not fit, or the issuer cannot sign. ST_CRYPTO, ST_NOMEM. */
 NODISCARD enum status cert_make(const struct cert_request *request, const struct cert_pair *issuer,
                                 struct cert_pair *ret_pair, struct reason *reason);
 
-/* A key, and its public half (PEM, "PUBLIC KEY"), of the kind cert_make makes. Both are empty, and
- * `ret_key` is the caller's to wipe. ST_CRYPTO, ST_NOMEM. */
+/* Make a key, and its public half (PEM, "PUBLIC KEY"), of the kind that cert_make makes. Both
+ * buffers are empty before; the caller wipes `ret_key`. ST_CRYPTO, ST_NOMEM. */
 NODISCARD enum status cert_key_make(struct buf *ret_key, struct buf *ret_public);
 /* The public half of a key. ST_INVALID: not a private key in PEM form; ST_NOMEM. */
 NODISCARD enum status cert_key_public(struct bytes key_pem, struct buf *ret_public);
 
-/* A certificate for somebody else's key, of which the public half is known. As cert_make;
- * ST_INVALID also for a key of another kind. `ret_cert` is empty. */
+/* Make a certificate for a key of which only the public half is known. `ret_cert` is empty before.
+ * Statuses as cert_make; ST_INVALID also for a key of another kind. */
 NODISCARD enum status cert_sign(const struct cert_request *request, const struct cert_pair *issuer,
                                 struct bytes public_pem, struct buf *ret_cert,
                                 struct reason *reason);
-/* Whether the two are an authority and its own key. ST_INVALID with a reason. */
+/* Whether the pair is the certificate of an authority and the key of that certificate. ST_INVALID
+ * with a reason. */
 NODISCARD enum status cert_check_ca(const struct cert_pair *pair, struct reason *reason);
 
-/* Whether `cert_pem` was signed by `ca_pem` for the key whose public half is `public_pem`. Says
- * nothing about names and times. ST_INVALID: not so; ST_NOMEM. */
+/* Whether `cert_pem` was signed by `ca_pem` for the key whose public half is `public_pem`. Does not
+ * check names and times. ST_INVALID: the certificate was not signed so; ST_NOMEM. */
 NODISCARD enum status cert_matches(struct bytes cert_pem, struct bytes ca_pem,
                                    struct bytes public_pem);
 

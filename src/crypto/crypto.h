@@ -10,7 +10,8 @@
  * Calling it again changes nothing. ST_CRYPTO when OpenSSL cannot be used. */
 NODISCARD enum status crypto_init(bool *ret_locked);
 
-/* Bytes from the cryptographic generator; ST_CRYPTO when it has none to give. Any thread. */
+/* Fill with bytes from the cryptographic generator. ST_CRYPTO when the generator fails. Any
+ * thread. */
 NODISCARD enum status crypto_random(void *out, size_t n);
 
 /* Key bytes in the secure heap: guarded, locked, kept out of core dumps. Zero-initialise.

@@ -1,4 +1,4 @@
-/* Digests by name (FIPS 180-4, FIPS 202), for those who choose one. Any thread. */
+/* Digests by name (FIPS 180-4, FIPS 202), for callers whose users choose the digest. Any thread. */
 #ifndef HOLDFAST_CRYPTO_DIGEST_H
 #define HOLDFAST_CRYPTO_DIGEST_H
 

@@ -53,7 +53,7 @@ enum status hmac_run(struct hmac *h, struct bytes message, uint8_t ret_mac[HMAC_
 {
     size_t n = 0;
     ASSERT(h->ctx != NULL);
-    if (EVP_MAC_init(h->ctx, NULL, 0, NULL) != 1 || /* with the kept key */
+    if (EVP_MAC_init(h->ctx, NULL, 0, NULL) != 1 || /* uses the kept key */
         (message.len != 0 && EVP_MAC_update(h->ctx, message.data, message.len) != 1) ||
         EVP_MAC_final(h->ctx, ret_mac, &n, HMAC_BYTES) != 1 || n != HMAC_BYTES)
         return ST_CRYPTO;

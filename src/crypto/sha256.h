@@ -14,8 +14,8 @@ struct crypto_sha256;
 NODISCARD enum status crypto_sha256_new(struct crypto_sha256 **ret_hash);
 void crypto_sha256_free(struct crypto_sha256 *hash);
 
-/* The digest of the `n` parts one behind the other. Aborts if the library refuses: there is no
- * answer to a broken SHA-256. */
+/* Compute the digest of the `n` parts in order. Aborts if the library refuses: the caller could do
+ * nothing without SHA-256. */
 void crypto_sha256(struct crypto_sha256 *hash, const struct bytes *parts, size_t n,
                    uint8_t ret_digest[CRYPTO_SHA256_BYTES]);
 

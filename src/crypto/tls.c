@@ -104,8 +104,8 @@ static enum status attach_bio(struct tls_conn *conn)
     return ST_OK;
 }
 
-/* SSL_get_error reads this thread's queue, which is nearly always empty: clearing looks at each of
- * its places. */
+/* Clear the error queue of this thread, which SSL_get_error reads. Clearing visits every place of
+ * the queue, so do it only if the queue has an error. */
 static void errors_forget(void)
 {
     if (ERR_peek_error() != 0)
@@ -260,7 +260,7 @@ static void fail_openssl(struct tls_conn *conn, unsigned long code)
     fail(conn, text != NULL ? text : "TLS failed");
 }
 
-/* The connection ended or waits; `result` is what the SSL_ call gave. */
+/* Find out whether the connection ended or waits; `result` is the result of the SSL_ function. */
 static void result_judge(struct tls_conn *conn, int result)
 {
     switch (SSL_get_error(conn->ssl, result)) {
@@ -344,7 +344,8 @@ void tls_feed_end(struct tls_conn *conn)
     conn->input_ended = true;
 }
 
-/* Whether reading could give anything: input that is not decrypted, or the end of it. */
+/* Whether a read could give plaintext or the end of the input: input is waiting to be decrypted, or
+ * the input has ended. */
 static bool has_input(const struct tls_conn *conn)
 {
     return input(conn).len != 0 || conn->input_ended || SSL_has_pending(conn->ssl) == 1;
@@ -360,7 +361,7 @@ enum status tls_read(struct tls_conn *conn, void *out, size_t room, size_t *ret_
     if (conn->phase == TLS_ENDED)
         return ST_CLOSED;
     if (conn->phase == TLS_OPEN && conn->out.len >= TLS_OUTPUT_MAX)
-        return ST_BUSY; /* reading may produce output, which a peer must not pile up */
+        return ST_BUSY; /* reading may produce output: the peer must not make much output wait */
     size_t n = 0;
     if (conn->phase == TLS_OPEN && has_input(conn)) {
         errors_forget();
@@ -383,8 +384,8 @@ static enum status run_write(struct tls_conn *conn, struct bytes run)
     while (run.len != 0) {
         size_t written = 0;
         if (SSL_write_ex(conn->ssl, run.data, MIN(run.len, TLS_RECORD_MAX), &written) != 1) {
-            /* The BIO takes everything, so it is not a matter of waiting, and errors that others
-             * left in the queue decide nothing. */
+            /* The BIO accepts all output, so the write never has to wait, and errors in the queue
+             * that other code left do not matter. */
             fail_openssl(conn, ERR_peek_last_error());
             return failed(conn);
         }
@@ -394,7 +395,8 @@ static enum status run_write(struct tls_conn *conn, struct bytes run)
     return ST_OK;
 }
 
-/* Gather small parts; encrypt large ones where they lie. */
+/* Encrypt parts: small parts are first copied together, large parts are encrypted without a
+ * copy. */
 static enum status write_parts(struct tls_conn *conn, const struct bytes *parts, unsigned n,
                                uint8_t gather[TLS_RECORD_MAX])
 {
@@ -534,7 +536,7 @@ enum status tls_conn_peer(const struct tls_conn *conn, struct tls_peer *ret_peer
     ASSERT(len == TLS_FINGERPRINT_BYTES);
     peer.verified = SSL_get_verify_result(conn->ssl) == X509_V_OK && !conn->setup->insecure;
     peer_uri(cert, peer.uri);
-    /* Gives -1 and leaves "" where there is none. */
+    /* The function returns -1 and leaves "" if the certificate has no common name. */
     (void)X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, peer.common_name,
                                     sizeof peer.common_name);
     peer.not_after_s = time_of(X509_get0_notAfter(cert));

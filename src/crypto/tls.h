@@ -7,11 +7,11 @@
  *     socket <- tls_take_out <- tls_write <- application
  *
  * After every tls_feed, call tls_read until no plaintext is left, then send the output of
- * tls_take_out, which may also be a part of the handshake, an alert or a key update.
+ * tls_take_out. This output may also be a part of the handshake, an alert or a key update.
  *
- * Invariants: (1) no plaintext is given before the peer passed every check of the context;
- * (2) an idle connection holds no buffer; (3) no text here contains key or application bytes.
- * A context may be used from any thread, a connection by one thread at a time. */
+ * Invariants: (1) no plaintext is given before the peer passed every check of the context; (2) an
+ * idle connection holds no buffer; (3) no text here contains key or application bytes. A context
+ * may be used from any thread, a connection by one thread at a time. */
 #ifndef HOLDFAST_CRYPTO_TLS_H
 #define HOLDFAST_CRYPTO_TLS_H
 
@@ -104,8 +104,8 @@ enum tls_phase tls_conn_phase(const struct tls_conn *conn);
  * first), ST_NOMEM. */
 NODISCARD enum status tls_feed(struct tls_conn *conn, struct bytes cipher);
 /* tls_feed without a copy: `cipher` must stay valid until tls_keep, which copies the part that was
- * not read until then. Call tls_keep before more is fed. If tls_lend fails, it has taken nothing.
- */
+ * not yet read. Call tls_keep before the next tls_feed or tls_lend. If tls_lend fails, the
+ * connection keeps no pointer to `cipher`. */
 NODISCARD enum status tls_lend(struct tls_conn *conn, struct bytes cipher);
 NODISCARD enum status tls_keep(struct tls_conn *conn);
 /* Tell the connection that the transport ended. If no close_notify came before, tls_read then fails
@@ -131,7 +131,8 @@ bool tls_rest(struct tls_conn *conn);
 
 /* Bytes of ciphertext that wait to be sent. */
 size_t tls_out_len(const struct tls_conn *conn);
-/* Give the connection memory for output: takes the empty buffer `spare` if no output waits. */
+/* Give the connection memory for output: if no output waits, the connection takes the memory of the
+ * empty buffer `spare`. */
 void tls_lend_out(struct tls_conn *conn, struct buf *spare);
 /* Move the waiting ciphertext to `ret_out`, which must be empty; release it with buf_done. If
  * nothing waits, `ret_out` stays empty, but may get the memory that was lent. */

@@ -19,7 +19,7 @@ struct tls_ctx {
     unsigned refs;
 };
 
-/* One lock for the counts of all set-ups: they change once per connection. */
+/* One lock for the reference counts of all set-ups: the counts change only once per connection. */
 static pthread_mutex_t refs_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void lock(pthread_mutex_t *mutex)
@@ -106,8 +106,8 @@ static enum status pem_open(const struct tls_pem *pem, struct buf *ret_text, BIO
     return *ret_bio != NULL ? ST_OK : ST_NOMEM;
 }
 
-/* Read the extensions now: connections on all threads share the certificate, and then find it
- * complete. False when they make no sense. */
+/* Read the extensions of the certificate now: connections on all threads share the certificate, and
+ * OpenSSL then need not change it. False: the extensions are malformed. */
 static bool parse(X509 *cert)
 {
     return X509_check_purpose(cert, -1, 0) == 1;
@@ -178,7 +178,8 @@ static int verify_peer(int chain_ok, X509_STORE_CTX *store)
     return 0;
 }
 
-/* Accept any client certificate: where it is optional and no CA is given, its reader judges it. */
+/* Accept any client certificate, for a server where the certificate is optional and no CA is given:
+ * the code that reads the certificate decides about it. */
 static int accept_any(X509_STORE_CTX *store, void *ctx)
 {
     (void)ctx; /* OpenSSL sets the parameters of this callback */
@@ -186,8 +187,8 @@ static int accept_any(X509_STORE_CTX *store, void *ctx)
     return 1;
 }
 
-/* Of what the server shows, the one with the known hash is trusted; the rest is verified as ever.
- */
+/* Trust only that certificate, among the certificates the server sends, whose hash is known.
+ * OpenSSL verifies the rest of the chain as usual. */
 static int verify_pinned(X509_STORE_CTX *store, void *ctx)
 {
     const struct tls_setup *setup = ctx;
@@ -253,7 +254,8 @@ static bool set_protocol(SSL_CTX *ssl, const struct tls_options *options)
         SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
         (void)SSL_CTX_set_num_tickets(ssl, 0); /* always succeeds */
     }
-    /* A cache in this process would be shared by all workers and grow with clients; tickets do. */
+    /* Use session tickets: a session cache in this process would be shared by all workers and grow
+     * with the number of clients. */
     (void)SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF); /* returns the old mode */
     return SSL_CTX_set_min_proto_version(ssl, options->tls13_only ? TLS1_3_VERSION
                                                                   : TLS1_2_VERSION) == 1 &&
@@ -352,7 +354,8 @@ static enum status setup_new(const struct tls_options *options, struct tls_setup
         memcpy(setup->peer_uri_start, options->peer_uri_start, strlen(options->peer_uri_start));
     setup->ssl = SSL_CTX_new(options->server ? TLS_server_method() : TLS_client_method());
     enum status st = setup->ssl != NULL ? setup_fill(setup, options, reason) : ST_NOMEM;
-    ERR_clear_error(); /* `reason` has the failure; a later call must not find it in the queue */
+    ERR_clear_error(); /* the failure is in `reason`: leave no error in the queue for a later
+                          function */
     if (st == ST_OK)
         *ret_setup = setup;
     else

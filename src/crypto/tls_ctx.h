@@ -28,8 +28,8 @@ void tls_setup_unref(struct tls_setup *setup);
 NODISCARD enum status tls_alpn_encode(const char *names, uint8_t wire[TLS_ALPN_WIRE_MAX],
                                       unsigned *ret_len);
 
-/* For the set-up's verify callback: judge the peer's own certificate, whose chain is good already.
- * Implemented by the connection; a refusal leaves its text there. */
+/* Verify callback of a set-up: judge the peer's own certificate after its chain was verified. The
+ * connection implements this; a refusal stores its text in the connection. */
 bool tls_conn_accepts(SSL *ssl, X509 *cert);
 
 #endif

@@ -1,11 +1,12 @@
 /* A bounded amount of something that many clients share, of which one client gets a share only.
  *
- * A client is an IP address; of IPv6 the first 64 bits, because one customer has all addresses
- * behind them. Amounts are bytes, connections or streams: whatever the owner counts.
+ * A client is an IPv4 address, or the first 64 bits of an IPv6 address, because one customer has
+ * all addresses with these bits. Amounts are bytes, connections or streams: the owner chooses what
+ * it counts.
  *
  * 1. `used` never exceeds `total`, and what one client holds never exceeds `share`.
- * 2. Only clients that hold something are remembered, `clients_max` at most: above, the budget
- *    counts as used up.
+ * 2. Only clients that hold an amount are stored, `clients_max` at most. Further clients get
+ *    nothing, as if the budget were used up.
  *
  * Any thread. */
 #ifndef HOLDFAST_HTTP_BUDGET_H
@@ -43,8 +44,8 @@ NODISCARD enum status http_budget_init(struct http_budget *budget, struct env *e
 /* Free a budget that was initialised or is all zero. */
 void http_budget_done(struct http_budget *budget);
 
-/* false: `n` more do not fit, and nothing was taken. `client` with len 0 is the one client of
- * unknown address. */
+/* Take `n` for the client. False: `n` more do not fit, and nothing was taken. All clients of
+ * unknown address (len 0) count as one client. */
 NODISCARD bool http_budget_take(struct http_budget *budget, const struct ip *client, size_t n);
 /* Give back `n` of what the client holds. */
 void http_budget_give(struct http_budget *budget, const struct ip *client, size_t n);

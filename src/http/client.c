@@ -90,7 +90,7 @@ static void request_tell_piece(struct http_client_request *request)
     if (on_piece == NULL)
         return;
     if (piece.len == 0 && !last) {
-        http_client_conn_read(request->conn); /* last touch: reading may end the request */
+        http_client_conn_read(request->conn); /* last touch: a read may end the request */
         return;
     }
     request->on_piece = NULL;
@@ -136,7 +136,7 @@ static void client_maybe_closed(struct http_client *client)
 static void client_run(struct env_task *task)
 {
     struct http_client *client = CONTAINER_OF(task, struct http_client, task);
-    struct list events; /* events caused by these wait for the next turn */
+    struct list events; /* events that these events cause wait for the next turn */
 
     ASSERT(client->task_posted);
     list_init(&events);
@@ -269,7 +269,7 @@ static bool target_works(const struct http_client_target *t)
 
 /* If no connection to the target works, fail every waiting request: nothing of them was sent, so
  * their owners can try another node. If one works, fail one request for each failed attempt, so
- * that a target that refuses more connections is not asked without a pause. */
+ * that attempts do not repeat without a pause when a target refuses more connections. */
 void http_target_failed(struct http_client_target *target, const char *why)
 {
     bool all = !target_works(target);
@@ -344,7 +344,7 @@ static uint64_t request_deadline(const struct http_client_request *request)
            (request->timeout_ms != 0 ? request->timeout_ms : REQUEST_TIMEOUT_MS);
 }
 
-/* A stream stands still because its owner neither asks for a piece nor gives one. */
+/* Whether a stream stands still because its owner neither asks for a piece nor writes one. */
 static bool request_waits_for_owner(const struct http_client_request *request)
 {
     bool to_ask = request->on_head != NULL && request->replied && request->on_piece == NULL;
@@ -402,7 +402,7 @@ void http_client_limit(struct http_client *client, const struct http_client_limi
     client->limits = *limits;
 }
 
-/* Check the request itself. */
+/* Check the members of the request that its owner has set. */
 static enum status request_check(const struct http_client *client,
                                  const struct http_client_request *request)
 {
@@ -443,7 +443,7 @@ void http_client_send(struct http_client *client, const struct http_target *targ
     env_timer_set(client->env, &request->timer, request_deadline(request));
     request_wait(request, t, false);
     http_target_serve(t);
-    if (t->n_conns == 0 && t->n_waiting == 0) /* not even an attempt was possible */
+    if (t->n_conns == 0 && t->n_waiting == 0) /* no connection could be attempted */
         target_free(t);
 }
 

@@ -1,5 +1,6 @@
-/* HTTP/1.1 requests to other nodes: connections are kept and shared, their number and the queue for
- * them are bounded, and every failure says whether the other side may have seen the request.
+/* HTTP/1.1 requests to other nodes. Connections are kept and shared. The number of connections and
+ * the number of waiting requests are bounded. Every failure says whether the other side may have
+ * seen the request.
  *
  * A client belongs to one env; all functions are called on its thread.
  *
@@ -7,8 +8,9 @@
  *    http_client_send, and is the client's last touch of the request.
  * 2. ST_NO_LEADER and ST_BUSY: not a byte of the request was sent. ST_UNKNOWN_OUTCOME: bytes of the
  *    request may have arrived, but no usable reply came.
- * 3. A repeatable request that met a kept connection which the other side was just closing is sent
- *    again, once. A request that is not repeatable gets a new connection from the start. */
+ * 3. When the other side closes a kept connection just as a repeatable request is sent, the client
+ *    sends the request again, once. A request that is not repeatable gets a new connection from the
+ *    start. */
 #ifndef HOLDFAST_HTTP_CLIENT_H
 #define HOLDFAST_HTTP_CLIENT_H
 
@@ -47,8 +49,8 @@ struct http_target {
 
 struct http_client_request;
 struct http_client_conn;
-/* `last`: the body of the reply is complete. The callee may move `piece` away; otherwise the client
- * releases it. */
+/* One piece of a reply's body. `last`: the body is complete. The callee may move `piece` away;
+ * otherwise the client releases it. */
 typedef void http_client_piece_fn(struct http_client_request *request, struct buf *piece,
                                   bool last);
 typedef void http_client_sent_fn(struct http_client_request *request);
@@ -72,7 +74,7 @@ struct http_client_request {
      * NULL: `done` has the whole body. The client sets it to NULL for a reply whose announced
      * length is at most `whole_max`. */
     void (*on_head)(struct http_client_request *request);
-    uint64_t whole_max; /* if on_head is set: a longer reply is streamed; 0: every reply is */
+    uint64_t whole_max; /* with on_head: replies longer than this are streamed; 0: all replies */
     void (*done)(struct http_client_request *request, enum status st);
     void *user;
 

@@ -111,7 +111,7 @@ static void conn_on_closed(struct http_wire *wire)
 
 /* Sending a request */
 
-/* The head is sent: wipe it, because a kept connection shall not hold the token. */
+/* The head is sent: wipe it, so that a kept connection does not hold the token. */
 static void on_head_sent(struct http_out *out, enum status st)
 {
     struct http_client_conn *c = CONTAINER_OF(out, struct http_client_conn, out);

@@ -5,9 +5,9 @@
  *     RESOLVING -> CONNECTING -> SECURING -> IDLE <-> BUSY
  *     any -> CLOSING   the connection failed, is not kept, or its request was abandoned
  *
- * A request waits at its target, moves to a connection, and ends. Outside of the loop's callbacks a
- * request is not notified at once: its event bits are set, and the client's one task reports them.
- */
+ * A request waits at its target, moves to a connection, and ends. Outside of the loop's callbacks
+ * an event of a request is not reported at once: the event bits of the request are set, and the
+ * client's task reports them later. */
 #ifndef HOLDFAST_HTTP_CLIENT_INTERNAL_H
 #define HOLDFAST_HTTP_CLIENT_INTERNAL_H
 
@@ -94,9 +94,9 @@ static inline bool request_streams(const struct http_client_request *request)
 
 /* Report events to the request later, from the loop. */
 void http_client_post(struct http_client_request *request, unsigned events);
-/* End the request with a failure. It has left its connection, and leaves the queue. */
+/* End the request with a failure and remove it from the queue. No connection serves it any more. */
 void http_client_fail(struct http_client_request *request, enum status st, const char *why);
-/* The reply is complete. From a callback of the loop; last touch. */
+/* The reply is complete: end the request. Called from a callback of the loop; last touch. */
 void http_client_complete(struct http_client_request *request);
 /* The request has lost its connection: put it at the front of the queue. */
 void http_client_again(struct http_client_request *request, struct http_client_target *target);

@@ -22,8 +22,8 @@ static bool conn_over(const struct http_conn *c)
 
 /* Deadlines */
 
-/* Let the timer fire in `ms` at the latest. The loop's own time is at most one turn old, and costs
- * nothing. */
+/* Let the timer fire in `ms` at the latest. The time is the loop's own, which is at most one turn
+ * old and needs no system call. */
 static uint64_t conn_wake(struct http_conn *c, uint32_t ms)
 {
     struct env *env = c->server->env;
@@ -40,9 +40,9 @@ static void conn_deadline(struct http_conn *c, uint32_t ms)
     c->excused = false;
 }
 
-/* libuv runs timers before it reads sockets, so the peer's bytes may still be unread when its
- * deadline comes: read once more before it is judged. If the loop was held up, the whole time
- * begins anew. Once for each deadline. */
+/* Put a deadline off, at most once. libuv runs timers before it reads sockets, so bytes of the peer
+ * may still be unread at the deadline: read once more before the peer is judged. If the loop was
+ * held up, the whole time begins anew. */
 static bool conn_excuse(struct http_conn *c, uint64_t fired_ms, uint64_t now_ms)
 {
     bool still = now_ms >= fired_ms + WIRE_STILL_MS;
@@ -53,7 +53,7 @@ static bool conn_excuse(struct http_conn *c, uint64_t fired_ms, uint64_t now_ms)
     return true;
 }
 
-/* Bytes the peer must have moved within a window. */
+/* Whether the peer has moved fewer bytes within a window than it must. */
 static bool too_slow(const struct http_conn *c, uint64_t moved, uint32_t rate_min)
 {
     return moved < (uint64_t)rate_min * c->server->limits.rate_window_ms / 1000;
@@ -125,8 +125,8 @@ void http_conn_close(struct http_conn *c)
     conn_close(c, http_wire_close);
 }
 
-/* Nothing more is read as a request: let the output go, then end our side and wait a little, so
- * that the peer reads our reply before it is told that we did not take its input. */
+/* Read no further request: send the output, then end our side and wait a little, so that the peer
+ * reads our reply before a reset tells it that we discarded its input. */
 static void conn_linger(struct http_conn *c)
 {
     ASSERT(c->x == NULL);
@@ -163,8 +163,8 @@ static bool conn_exchange(struct http_conn *c)
     return true;
 }
 
-/* Send an error for a request that no handler has seen, or end the body of a request that one has.
- */
+/* Send an error for a request that no handler has seen. If a handler has seen the request, end its
+ * body. */
 static void conn_refuse(struct http_conn *c, int status, const char *why)
 {
     ASSERT(status >= 400);
@@ -295,7 +295,7 @@ static void conn_on_done(struct http_conn *c)
         conn_give(c);
 }
 
-/* A body without an announced length may turn out too long to be kept whole. */
+/* Stream a body without an announced length once it is too long to be kept in memory. */
 static void conn_on_more(struct http_conn *c)
 {
     struct http_exchange *x = c->x;
@@ -340,7 +340,7 @@ static bool conn_wants(struct http_conn *c)
     }
 }
 
-/* Use input as far as possible; returns the input behind the request under way. */
+/* Parse input as far as possible. Returns the input that follows the request under way. */
 static struct bytes conn_parse(struct http_conn *c, struct bytes in)
 {
     ASSERT(!c->parsing);
@@ -482,7 +482,7 @@ static void conn_on_not_tls(struct http_wire *wire)
     conn_refuse(c, 400, "this port expects TLS: use https");
 }
 
-/* The peer ended its side, but may still read: finish the request under way. */
+/* The peer ended its side, but may still read the reply: finish the request under way. */
 static void conn_half_closed(struct http_conn *c)
 {
     struct http_exchange *x = c->x;

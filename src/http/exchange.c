@@ -60,7 +60,7 @@ void http_exchange_free(struct http_exchange *x)
     mem_free(x);
 }
 
-/* A long buffer that is wiped on the pool. What the budget counts for it is given back then: until
+/* A long buffer that is wiped on the pool. Its bytes count in the budget until it is wiped: until
  * then the memory is in use. */
 struct wipe {
     struct env_work work;
@@ -83,9 +83,9 @@ static void on_wiped(struct env_work *work)
     mem_free(CONTAINER_OF(work, struct wipe, work));
 }
 
-/* Wipe and release a body; a long one on the pool, because the other connections of this thread
- * would wait meanwhile. Without memory for that: here. `budgeted` of the exchange's bytes are given
- * back with it. */
+/* Wipe and release a body, and give `budgeted` of the exchange's bytes back to the budget. A long
+ * body is wiped on the pool, so that the other connections of this thread need not wait. Without
+ * memory for the work, the body is wiped here. */
 static void body_release(struct http_exchange *x, struct buf *body, size_t budgeted)
 {
     struct wipe *wipe = body->cap > WIPE_INLINE_MAX ? mem_alloc(sizeof *wipe) : NULL;
@@ -169,7 +169,7 @@ enum status http_exchange_grow(struct http_exchange *x, size_t more)
         size_t whole = MAX((size_t)x->head.length, need);
         cap = x->body.len >= BODY_SURE ? whole : MIN(cap, whole);
     }
-    /* A share of the budget holds the longest body, and no more than that. */
+    /* Allocate at most the longest body: a share of the budget has room for no more. */
     if (need <= x->body_max)
         cap = (size_t)MIN((uint64_t)cap, x->body_max);
     return body_room(x, cap);
@@ -199,7 +199,7 @@ static void tell_piece(struct http_exchange *x)
     else
         on_piece(&x->req, ST_OK, buf_bytes(&piece), last);
     buf_done(&piece);
-    discharge(x); /* the budget counts what is kept until the reply, and a piece is not kept */
+    discharge(x); /* the budget counts bytes kept until the reply; a piece is released earlier */
 }
 
 static void tell_whole(struct http_exchange *x)
@@ -228,7 +228,7 @@ static void piece_run(struct env_task *task)
     http_exchange_unref(x);
 }
 
-/* Post the handler's on_piece or on_whole, if the handler waits for it and there is input. */
+/* Post the handler's on_piece or on_whole, if the handler waits for input and some has come. */
 static void piece_post(struct http_exchange *x)
 {
     bool over = x->body_done || x->body_status != ST_OK;

@@ -42,7 +42,7 @@ enum http_method {
 };
 
 const char *http_method_name(enum http_method method); /* METHOD_GET: "GET" */
-const char *http_status_reason(int status); /* 404: "Not Found"; "" for a status without a name */
+const char *http_status_reason(int status); /* 404: "Not Found"; "" for a status that has no name */
 
 struct http_header {
     struct bytes name, value;
@@ -82,7 +82,7 @@ NODISCARD enum status http_peer_cert(const struct http_request *req, struct tls_
 bool http_is_tls(const struct http_request *req);
 
 /* Call `gone` once if the connection breaks, or the peer ends its side, before the reply is
- * complete. The request stays valid and still needs its reply. NULL: call nothing any more. */
+ * complete. The request still needs its reply. `gone` NULL: cancel an earlier `gone`. */
 void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req));
 
 /* Set how long the reply may take, instead of the listener's request_ms; 0: for ever. Call from the
@@ -102,24 +102,25 @@ uint64_t http_body_length(const struct http_request *req);
 /* Whether the body is streamed. Call from the handler's `request` on. */
 bool http_body_streams(const struct http_request *req);
 
-/* ST_OK: `piece` is borrowed for the call and may be empty; `last` says that the body is complete.
- * Another status: the body will never be complete. ST_CLOSED: the peer has gone; ST_TIMEOUT: too
- * slow; ST_TOO_BIG: above the limit; ST_INVALID: malformed. */
+/* A piece of a streamed body. ST_OK: `piece` is borrowed for the callback and may be empty; `last`
+ * says that the body is complete. Another status: the body will never be complete. ST_CLOSED: the
+ * peer has gone; ST_TIMEOUT: the peer is too slow; ST_TOO_BIG: the body is above the limit;
+ * ST_INVALID: the body is malformed. */
 typedef void http_piece_fn(struct http_request *req, enum status st, struct bytes piece, bool last);
 
 /* Ask for the next piece of a streamed body. `on_piece` is called once, never from inside this
- * call. Between a piece and the next call nothing is read from the peer. */
+ * function. Nothing is read from the peer until the handler asks for the next piece. */
 void http_body_next(struct http_request *req, http_piece_fn *on_piece);
 
-/* Instead of http_body_next: read the body into memory, counted in the server's budget as held by
- * `client` (NULL: the connection's address). `on_whole` is called once, never from inside this
- * call: ST_OK, req->body is complete and streams no more; ST_BUSY, above the budget; or as a piece.
- */
+/* Use instead of http_body_next: read the whole body into memory. The bytes count in the server's
+ * budget as held by `client` (NULL: the connection's address). `on_whole` is called once, never
+ * from inside this function. ST_OK: req->body is complete and no longer streams. ST_BUSY: the
+ * budget is used up. Other statuses as for a piece. */
 typedef void http_whole_fn(struct http_request *req, enum status st);
 void http_body_collect(struct http_request *req, const struct ip *client, http_whole_fn *on_whole);
 
-/* Keep `buf`'s memory until the request is released, then wipe it; `buf` is empty afterwards. For
- * replies whose body was built in it. One a request. */
+/* Keep the memory of `buf` until the request is released, then wipe the memory; `buf` is empty
+ * afterwards. For replies whose body was built in `buf`. At most once for a request. */
 void http_keep(struct http_request *req, struct buf *buf);
 
 /* Replies */
@@ -143,8 +144,8 @@ void http_respond_status(struct http_request *req, enum status st, const char *m
 /* Begin a reply in pieces; http_respond_piece and http_respond_end follow. reply->body is the first
  * piece and may be empty. `length` is the total, or HTTP_LENGTH_UNKNOWN. */
 void http_respond_begin(struct http_request *req, const struct http_reply *reply, uint64_t length);
-/* `piece` stays valid until `sent` is called: once, never from inside this call. ST_CLOSED: the
- * peer has gone; still call http_respond_end. One piece at a time. */
+/* Send one piece of a reply. `piece` stays valid until `sent` is called, once and later. ST_CLOSED:
+ * the peer has gone; still call http_respond_end. Send the next piece after `sent`. */
 typedef void http_sent_fn(struct http_request *req, enum status st);
 void http_respond_piece(struct http_request *req, struct bytes piece, http_sent_fn *sent);
 /* End a reply in pieces. `complete` false: the connection is cut, so that the peer notices that a
@@ -185,9 +186,9 @@ struct http_handler {
     void (*head)(void *ctx, struct http_request *req);
     /* The request is complete, or its body is to be streamed. */
     void (*request)(void *ctx, struct http_request *req);
-    /* limits.request_ms have passed without a reply. Returns the text of the error, UTF-8, which is
-     * sent with *ret_status (503 unless it is set). The connection closes; for the handler the peer
-     * has gone. May be NULL. */
+    /* Called when limits.request_ms have passed without a reply. Returns the text of the error,
+     * UTF-8, which is sent with *ret_status (503 unless the function sets it). The connection
+     * closes; for the handler the peer has gone. The function may be NULL. */
     const char *(*late)(void *ctx, struct http_request *req, int *ret_status);
     /* Write an error's body to `out`; returns its static content type. `message` is UTF-8 of
      * HTTP_ERROR_BYTES_MAX bytes at most, data NULL where the status says all. NULL: plain text. */

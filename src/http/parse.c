@@ -73,7 +73,7 @@ static int on_method(llhttp_t *llhttp)
     return refuse(p, 501, "method not implemented");
 }
 
-/* Where in the head a span from llhttp lies. */
+/* The position in the head of a span that llhttp gives. */
 static size_t head_offset(const struct http_parser *p, const char *at)
 {
     return p->head_bytes + (size_t)(at - p->slice);
@@ -460,8 +460,8 @@ static enum http_event refused(struct http_parser *p)
     return EVENT_REFUSED;
 }
 
-/* Bytes of the head that may still come: a bound on every byte, blanks too, that does not depend on
- * how the input was split. */
+/* The number of bytes of the head that may still come. Every byte counts, blanks too, so the bound
+ * does not depend on how the input was split. */
 static size_t head_max(const struct http_parser *p)
 {
     bool target = !is_reply(p) && !p->target_done;
@@ -505,8 +505,9 @@ static enum http_event feed(struct http_parser *p, struct bytes in, size_t *ret_
     return err == HPE_OK ? EVENT_MORE : on_paused(p);
 }
 
-/* Hold back the first bytes until it is clear whether they are "LIST " or "SCAN ", for which llhttp
- * is shown "LINK ". One empty line before a request is skipped, as RFC 9112 2.2 asks. */
+/* Hold the first bytes back until it is clear whether the method is LIST or SCAN, which llhttp does
+ * not know: give llhttp "LINK " instead. Skip one empty line before a request, as RFC 9112 2.2
+ * asks. */
 static enum http_event start(struct http_parser *p, struct bytes in, size_t *ret_used)
 {
     static const uint8_t list[5] = {'L', 'I', 'S', 'T', ' '}, link[5] = {'L', 'I', 'N', 'K', ' '};

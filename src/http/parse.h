@@ -1,4 +1,4 @@
-/* One HTTP/1.x message at a time, from bytes in any split: llhttp, and what it lets through.
+/* Parser of one HTTP/1.x message, from input in pieces of any size: llhttp, with additional checks.
  *
  * Beyond llhttp's strict mode it refuses: everything but HTTP/1.0 and 1.1, more than one space in
  * the request line, a missing or repeated Host in 1.1, Transfer-Encoding in 1.0, any transfer
@@ -7,7 +7,8 @@
  * no use for. llhttp does not know LIST and SCAN: it is shown LINK instead, and a genuine LINK is
  * refused.
  *
- * It never looks beyond the end of the message, so its caller decides when the next one begins. */
+ * The parser never looks beyond the end of the message, so the caller decides when the next message
+ * begins. */
 #ifndef HOLDFAST_HTTP_PARSE_H
 #define HOLDFAST_HTTP_PARSE_H
 

@@ -100,7 +100,8 @@ static void find_peer(const struct http_conn *c, char ret_text[static HTTP_PEER_
     ASSERT(n > 0 && n < HTTP_PEER_TEXT);
 }
 
-/* A connection has one peer, and what a proxy says of it comes before its first request. */
+/* The text is made once for each connection: the client of a connection stays the same, and a proxy
+ * names the client before the first request. */
 void http_peer_text(const struct http_request *req, char ret_text[static HTTP_PEER_TEXT])
 {
     struct http_conn *c = exchange_of(req)->conn;

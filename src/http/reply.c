@@ -57,8 +57,8 @@ static void add_headers(struct buf *b, const struct http_reply *reply)
     }
 }
 
-/* RFC 9110 6.6.1. The text is made once a second; the loop's own idea of now is late by no more
- * than one turn, and free. */
+/* The header Date (RFC 9110 6.6.1). The text is made once a second, from the loop's own time, which
+ * is at most one turn old and needs no system call. */
 static void add_date(struct buf *b, struct http_server *server)
 {
     struct http_date *date = &server->date;

@@ -160,8 +160,8 @@ static socklen_t address_len(const struct sockaddr *address)
                                           : sizeof(struct sockaddr_in);
 }
 
-/* SO_REUSEPORT would let two programs of one user share an address unnoticed. A bind without it
- * fails while anybody listens there. */
+/* Check that an address is free: a bind without SO_REUSEPORT fails if any program listens there.
+ * With SO_REUSEPORT, two programs of one user would share an address unnoticed. */
 static enum status address_free(const struct sockaddr *address, struct reason *reason)
 {
     int on = 1;
@@ -227,8 +227,8 @@ static enum status server_bind(struct http_server *s, const struct http_server_o
     return ST_OK;
 }
 
-/* Without a listener connections are counted only where the limits name a share: those of other
- * nodes are adopted, and have none. */
+/* Make the counts of connections for each client. Without a listener they are made only if the
+ * limits name a share: connections of other nodes are adopted and have no share. */
 static enum status server_share(struct http_server *s, bool listens)
 {
     size_t total = s->limits.connections_max, share = s->limits.connections_share;
@@ -338,7 +338,7 @@ static void server_on_patience(struct env_timer *timer)
     server_close_all(&s->idle);
 }
 
-/* Accept what is in the backlog: those connections would be reset. */
+/* Accept the connections in the backlog: closing the listener would reset them. */
 static void server_accept_rest(struct http_server *s)
 {
     int listener = -1;

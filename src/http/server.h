@@ -6,9 +6,9 @@
  *                              `-------------^
  *     any but CLOSING -> LINGER (our side ended, input discarded) -> CLOSING
  *
- * IDLE and HEAD own no exchange or one with nothing in it but a part of a head; BODY reads a body
- * into memory; BUSY waits for the reply, or moves a streamed body. An exchange whose connection
- * has gone has conn NULL and waits for its handler. */
+ * A connection in IDLE or HEAD has no exchange, or an exchange with only a part of a head. In BODY
+ * it reads a body into memory. In BUSY it waits for the reply, or moves a streamed body. An
+ * exchange whose connection has gone has conn NULL and waits for its handler. */
 #ifndef HOLDFAST_HTTP_SERVER_H
 #define HOLDFAST_HTTP_SERVER_H
 
@@ -145,7 +145,8 @@ void http_exchange_unref(struct http_exchange *x);
 void http_exchange_free(struct http_exchange *x); /* free an exchange that is in `spare` */
 /* Make room for `more` bytes of body. ST_BUSY: the budget is used up; ST_NOMEM. */
 NODISCARD enum status http_exchange_grow(struct http_exchange *x, size_t more);
-/* No more of the body will come; `st` says whether it is complete: tell a streaming handler. */
+/* No more of the body will come: tell a streaming handler. `st` says whether the body is
+ * complete. */
 void http_exchange_body_end(struct http_exchange *x, enum status st);
 /* Make the bytes of the body that came so far the first piece of a stream. */
 void http_exchange_stream(struct http_exchange *x);

@@ -26,7 +26,8 @@ static void wire_ended(struct http_wire *w, enum status st)
     w->ops->ended(w, st);
 }
 
-/* Output has failed: nothing goes either way any more, even if the peer's side had ended before. */
+/* Fail the wire, because output failed: nothing is read or written any more, even if the peer had
+ * ended its side before. */
 static void wire_broken(struct http_wire *w)
 {
     if (w->broken || w->closing)
@@ -106,7 +107,8 @@ static unsigned out_gather(const struct http_wire *w, struct bytes *parts, size_
 
 static void wire_on_wrote(uv_write_t *write, int err);
 
-/* Write parts now, as far as the socket takes them; the rest by and by. *ret_n bytes are gone. */
+/* Write parts now, as many as the socket takes, and the rest later. *ret_n: the bytes that the
+ * socket took at once. */
 static enum status wire_write(struct http_wire *w, const struct bytes *parts, unsigned n_parts,
                               size_t *ret_n)
 {
@@ -169,7 +171,7 @@ static void cipher_done(struct http_wire *w)
     w->cipher = (struct buf){0};
 }
 
-/* Encrypt a batch into `cipher`, behind messages of the TLS engine itself. */
+/* Encrypt a batch into `cipher`; messages of TLS itself come first. */
 static enum status encrypt_batch(struct http_wire *w)
 {
     struct bytes parts[IOV_BATCH];
@@ -376,8 +378,9 @@ static void wire_pump(struct http_wire *w)
     w->pumping = false;
 }
 
-/* libuv reads from one socket up to 32 times, as long as each read fills its buffer. No buffer ends
- * that: what the socket still has is reported again in the next turn. */
+/* Give libuv memory for the next read, or none. libuv reads from one socket up to 32 times, as long
+ * as each read fills its buffer. No memory ends these reads; libuv reports the remaining bytes
+ * again in the next turn. */
 static void wire_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_buf)
 {
     struct http_wire *w = wire_of(handle);
@@ -399,7 +402,8 @@ static void wire_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *ret_b
     *ret_buf = uv_buf_init((char *)room.data, (unsigned)MIN(room.len, INT32_MAX));
 }
 
-/* A client that says "GET " where a handshake belongs deserves a reply it can read. */
+/* A client that sends "GET " instead of a TLS handshake gets a reply in plain text, which it can
+ * read. */
 static bool looks_clear(struct http_wire *w, struct bytes in)
 {
     bool first = !w->seen;

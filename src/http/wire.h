@@ -1,7 +1,7 @@
 /* Bytes to and from one TCP connection, in clear or through TLS, with a queue of output.
  *
- * Nothing is freed under a caller: after http_wire_close the wire stays until ops->closed, which
- * comes from the loop. Callbacks may call any function of the wire. */
+ * After http_wire_close the wire stays valid until ops->closed, which the loop calls later.
+ * Callbacks may call any function of the wire. */
 #ifndef HOLDFAST_HTTP_WIRE_H
 #define HOLDFAST_HTTP_WIRE_H
 
@@ -50,8 +50,8 @@ struct http_wire_ops {
     struct http_room (*room)(struct http_wire *wire);
     /* plaintext arrived; `plain` is borrowed for the call */
     void (*data)(struct http_wire *wire, struct bytes plain);
-    /* For wires that wait for a proxy's header: the header was read, or is absent. Unless the wire
-     * is then closed, `data` gets the input behind it. */
+    /* For wires that wait for a proxy's header: the header was read, or is absent. Unless the
+     * function closes the wire, `data` then gets the input behind the header. */
     void (*preamble)(struct http_wire *wire, const struct proxy *said, enum proxy_result result);
     void (*secured)(struct http_wire *wire); /* the TLS handshake is over */
     void (*not_tls)(struct http_wire *wire); /* servers only: the client does not speak TLS */

@@ -54,7 +54,7 @@ void lane_init(struct lane *lane, const char *name, size_t n_threads, int nice)
     ASSERT(pthread_mutex_init(&lane->lock, NULL) == 0);
     ASSERT(pthread_cond_init(&lane->ready_changed, NULL) == 0);
     (void)sigfillset(&all); /* cannot fail: valid pointer */
-    /* signals belong to the threads of the loops */
+    /* only threads of loops handle signals */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     for (size_t i = 0; i < n_threads; i++) {
         ASSERT(pthread_create(&lane->threads[i], NULL, lane_main, lane) == 0);

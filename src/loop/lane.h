@@ -1,5 +1,5 @@
 /* Threads that run work off the loop. A lane serves one or several queues, one for each env that
- * uses it, and takes from them in turns. */
+ * uses the lane. It takes works from the queues in turn. */
 #ifndef HOLDFAST_LOOP_LANE_H
 #define HOLDFAST_LOOP_LANE_H
 
@@ -40,8 +40,9 @@ void lane_queue_init(struct lane_queue *queue,
                      void *owner);
 void lane_push(struct lane *lane, struct lane_queue *queue, struct env_work *work);
 
-/* The lane shared by the process: started by the first reference, ended by the last unref. Its
- * threads yield the processors to the loops and the log, on which every client waits. */
+/* Get the lane that the whole process shares. The first reference starts the lane, the last unref
+ * ends it. Its threads have a lower priority than the loops and the log, on which every client
+ * waits. */
 struct lane *lane_pool_ref(void);
 void lane_pool_unref(void);
 

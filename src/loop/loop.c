@@ -33,7 +33,8 @@ struct loop {
     struct env env; /* must come first: an env pointer is a loop pointer */
     uv_loop_t uv;
     uv_poll_t wake;
-    int wake_fd; /* an eventfd: whom uv_async_t wakes spins until its sender runs on */
+    int wake_fd; /* an eventfd, not uv_async_t: a thread that uv_async_t wakes spins until its
+                    sender runs on */
     uv_timer_t timer;
     uv_prepare_t prepare;
 
@@ -144,7 +145,8 @@ static void loop_random(struct env *env, void *data, size_t n)
     random_fetch(data, n);
 }
 
-/* Timers: the heap decides, one uv timer wakes. It is set once a round, just before polling. */
+/* Timers: a heap holds them, and one uv timer wakes the loop. The uv timer is set once a round,
+ * just before polling. */
 
 static void loop_on_timer(uv_timer_t *timer)
 {
@@ -215,7 +217,7 @@ static void inbox_add(struct loop *l, struct list *queue, struct list *items)
     list_splice(queue, items);
     l->wakers += wake ? 1 : 0;
     (void)pthread_mutex_unlock(&l->inbox_lock); /* cannot fail: this thread holds the lock */
-    if (wake) { /* without the lock: whom it wakes wants it, perhaps on this very core */
+    if (wake) { /* after the unlock: the woken thread needs the lock */
         wake_up(l);
         l->wakers--;
     }
@@ -229,8 +231,8 @@ static void inbox_add_one(struct loop *l, struct list *queue, struct list *item)
     inbox_add(l, queue, &items);
 }
 
-/* Take the tasks that arrived. False: none did, or other work has its turn; the next one that is
- * added wakes the loop again. */
+/* Take the tasks that arrived. False: no task arrived, or other work has its turn; then the next
+ * task that is added wakes the loop again. */
 static bool inbox_take(struct loop *l, unsigned round, struct list *tasks, struct list *finished)
 {
     (void)pthread_mutex_lock(&l->inbox_lock); /* cannot fail: default mutex */
@@ -275,7 +277,7 @@ static void loop_on_wake(uv_poll_t *wake, int error, int events)
     }
 }
 
-/* The outboxes: tasks for other envs that leave together. */
+/* The outboxes: tasks for other envs, which are sent together. */
 
 static void outbox_flush(struct outbox *box)
 {
@@ -474,7 +476,9 @@ void loop_free(struct env *env)
     ASSERT(!l->running);
     wake_up(l); /* let the loop take the tasks that were posted */
     do
-        (void)uv_run(&l->uv, l->works != 0 ? UV_RUN_ONCE : UV_RUN_NOWAIT); /* handles remain */
+        (void)uv_run(&l->uv, l->works != 0
+                                 ? UV_RUN_ONCE
+                                 : UV_RUN_NOWAIT); /* the result only says whether handles remain */
     while (l->works != 0);
     for (size_t i = 0; i < LANE_POOL; i++)
         if (l->lane_started[i])

@@ -2,11 +2,12 @@
  *
  * 1. One env belongs to the thread that is inside loop_run; before and after that, to the thread
  *    that owns the loop. Only env_post and loop_stop may be called from other threads meanwhile.
- * 2. A timer never fires before its time, and timers due together fire in order of time, then of
- *    setting; one that sets itself to the past waits for all that are due.
+ * 2. A timer never fires before its time. Timers that are due together fire in the order of their
+ *    times; timers with equal times fire in the order in which they were set. A timer that sets
+ *    itself to the past waits until all due timers have fired.
  * 3. LANE_LOG and LANE_BULK are one thread each per env; LANE_POOL is shared by all envs of the
  *    process, which take turns in it.
- * 4. Wake-ups are coalesced: however much was posted, the loop is woken once and takes it all. */
+ * 4. Wake-ups are coalesced: the loop is woken once and takes all tasks that were posted. */
 #ifndef HOLDFAST_LOOP_LOOP_H
 #define HOLDFAST_LOOP_LOOP_H
 
@@ -25,8 +26,9 @@ void loop_run(struct env *env);
 /* Make loop_run return soon, or at once if it is called later. Any thread. */
 void loop_stop(struct env *env);
 
-/* Finish work that was submitted and tasks that were posted, then release. Every handle others
- * opened on the uv loop must be closed or closing, every timer stopped. NULL is allowed. */
+/* Finish submitted work and posted tasks, then release the env. Before, every handle that other
+ * code opened on the uv loop must be closed or closing, and every timer stopped. NULL is
+ * allowed. */
 void loop_free(struct env *env);
 
 /* The libuv loop, for folders that open sockets. Lives as long as the env. */

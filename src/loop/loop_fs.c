@@ -1,5 +1,5 @@
-/* Files of a real disk. A failed sync is reported, never repeated: after it the kernel may have
- * dropped the dirty pages and would call a second one a success. */
+/* Files of a real disk. A failed sync is reported and never repeated: after the failure the kernel
+ * may have dropped the dirty pages, and a second sync would wrongly succeed. */
 #include "loop/loop_fs.h"
 #include "base/mem.h"
 #include "base/trace.h"
@@ -48,7 +48,8 @@ static int fd_of(struct fs_file *file)
     return CONTAINER_OF(file, struct disk_file, file)->fd;
 }
 
-/* Relative, without "..": the root is a wall. An empty path is the root itself. */
+/* Whether a path is relative and without "..": no path leads out of the root. An empty path is the
+ * root itself. */
 static bool path_ok(const char *path)
 {
     if (path[0] == '/')
@@ -62,9 +63,9 @@ static bool path_ok(const char *path)
     return true;
 }
 
-/* libuv closes sockets by the bare system call, which the thread sanitizer does not see: a file
- * under the same descriptor would look like a race with that socket. So files keep to numbers of
- * their own there. */
+/* In builds with the thread sanitizer, give files other descriptors than sockets: libuv closes
+ * sockets by a system call that the sanitizer does not see, so a file with the descriptor of a
+ * closed socket would look like a race. */
 static int apart_from_sockets(int fd)
 {
 #ifdef __SANITIZE_THREAD__
@@ -112,8 +113,8 @@ static enum status disk_open_raw(struct fs *fs, const char *path, int flags,
     return ST_OK;
 }
 
-/* Whether writes of whole FS_BLOCKs may go past the page cache. Where the kernel is too old to say,
- * a write will (disk_write_at). */
+/* Whether writes of whole FS_BLOCKs may go past the page cache. If the kernel is too old to tell,
+ * the first write shows it (disk_write_at). */
 static bool blocks_suit(int fd)
 {
 #ifdef STATX_DIOALIGN
@@ -202,8 +203,9 @@ static bool give_up_direct(struct disk_file *f)
     return set_direct(f->fd, false);
 }
 
-/* A long file goes to the disk as it is written: left for a sync at its end, it would hold up
- * whatever else is written then. What fails here would not be told to that sync any more. */
+/* Write a long file to the disk step by step while it grows: otherwise a sync at its end would
+ * delay all other writes. A failure must be reported here: the later sync would not see it any
+ * more. */
 static enum status pace(struct disk_file *f, size_t wrote)
 {
     f->ahead += wrote;

@@ -12,7 +12,7 @@ NODISCARD enum status loop_fs_new(const char *root, struct fs **ret_fs, struct r
 /* Free the disk; all its files must be closed. NULL is allowed. */
 void loop_fs_free(struct fs *fs);
 
-/* The descriptor, if writes go past the page cache; else -1, as for files of other kinds. */
+/* The descriptor of a file whose writes go past the page cache; -1 for every other file. */
 int loop_fs_direct(const struct fs_file *file);
 
 #endif
