@@ -62,7 +62,8 @@ void arena_clear(struct arena *a)
         wipe(block);
         mem_free(block);
     }
-    if (a->blocks != NULL && a->blocks->size != block_room(a)) { /* for one large allocation */
+    if (a->blocks != NULL &&
+        a->blocks->size != block_room(a)) { /* the block holds one large allocation */
         arena_done(a);
         return;
     }
@@ -175,7 +176,7 @@ char *arena_format(struct arena *a, const char *format, ...)
     ASSERT(n >= 0);
     char *text = arena_alloc(a, (size_t)n + 1);
     if (text != NULL)
-        (void)vsnprintf(text, (size_t)n + 1, format, again); /* measured above */
+        (void)vsnprintf(text, (size_t)n + 1, format, again); /* the length was measured above */
     va_end(again);
     return text;
 }

@@ -101,7 +101,7 @@ void buf_add_varint(struct buf *b, uint64_t v)
     for (; v >= 0x80; v >>= 7)
         *at++ = (uint8_t)(v | 0x80);
     *at++ = (uint8_t)v;
-    ASSERT((size_t)(at - b->data) <= b->len); /* VARINT_BYTES_MAX was enough */
+    ASSERT((size_t)(at - b->data) <= b->len); /* a varint has at most VARINT_BYTES_MAX */
     b->len = (size_t)(at - b->data);
 }
 
@@ -126,7 +126,7 @@ void buf_add_format(struct buf *b, const char *format, ...)
     ASSERT(n >= 0);
     if (buf_reserve(b, (size_t)n + 1) == ST_OK) {
         (void)vsnprintf((char *)b->data + b->len, (size_t)n + 1, format,
-                        again); /* measured above */
+                        again); /* the length was measured above */
         b->len += (size_t)n;
     }
     va_end(again);

@@ -42,7 +42,7 @@ static inline bool bytes_has_prefix(struct bytes b, struct bytes prefix)
     return b.len >= prefix.len && (prefix.len == 0 || memcmp(b.data, prefix.data, prefix.len) == 0);
 }
 
-/* How many leading bytes are equal. */
+/* The number of equal bytes at the front of `a` and `b`. */
 size_t bytes_common_len(struct bytes a, struct bytes b);
 
 /* The bytes from index `from` (≤ len) to the end. */

@@ -67,7 +67,7 @@ static unsigned quota_above(const char *mount, const char *group, unsigned (*quo
     if (n < 0 || (size_t)n >= sizeof dir)
         return 0;
     for (;;) {
-        ASSERT(strlen(dir) >= root); /* never above the mount */
+        ASSERT(strlen(dir) >= root); /* no group lies above the mount */
         least = lesser(least, quota(dir));
         char *slash = strrchr(dir + root, '/');
         if (slash == NULL)

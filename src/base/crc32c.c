@@ -89,7 +89,7 @@ static uint32_t crc_sliced(uint32_t crc, struct bytes b)
 {
     size_t i = 0;
     (void)pthread_once(&slices_once, slices_fill); /* cannot fail with these arguments */
-    ASSERT(slices[0][128] == 0x82F63B78u);         /* the polynomial itself */
+    ASSERT(slices[0][128] == 0x82F63B78u);         /* this entry is the polynomial */
     for (; i + SLICES <= b.len; i += SLICES) {
         uint64_t eight = le64_get(b.data + i) ^ crc;
         crc = slices[7][eight & 0xFF] ^ slices[6][eight >> 8 & 0xFF] ^

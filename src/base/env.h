@@ -35,7 +35,7 @@ struct env_work {
     void (*run)(struct env_work *work);
     void (*done)(struct env_work *work);
     enum env_lane lane;
-    struct list link; /* the env's while submitted */
+    struct list link; /* private to the env while submitted */
 };
 
 /* A function to be called on the loop thread of another env. Embedded in its owner, who may reuse
@@ -50,11 +50,11 @@ struct env_task {
  * be cancelled. */
 struct env_write {
     struct fs_file *file;
-    struct bytes data; /* in one piece */
+    struct bytes data; /* bytes to write, in one piece */
     uint64_t off;
     void (*done)(struct env_write *write); /* once, on the loop thread, not from within env_write */
-    enum status st;                        /* once done: a status of fs_write_at */
-    struct env_work work;                  /* the env's while submitted */
+    enum status st;       /* when the write is done: its status, as of fs_write_at */
+    struct env_work work; /* private to the env while submitted */
 };
 
 struct env_ops {

@@ -69,7 +69,7 @@ static inline void fs_close(struct fs_file *file)
         file->fs->ops->close(file);
 }
 
-/* Read `n` bytes, or fewer at the end of the file: *ret_n < n only there. */
+/* Read `n` bytes. *ret_n < n only at the end of the file. */
 NODISCARD static inline enum status fs_read_at(struct fs_file *f, void *buf, size_t n, uint64_t off,
                                                size_t *ret_n)
 {

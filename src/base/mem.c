@@ -49,7 +49,7 @@ static void *must(void *pointer, size_t size)
 {
     if (pointer == NULL) {
         (void)fprintf(stderr, "out of memory: %zu bytes where failure has no answer\n",
-                      size); /* abort follows */
+                      size); /* the process aborts next */
         abort();
     }
     return pointer;

@@ -45,7 +45,7 @@ struct metric_sample {
     enum metric_kind kind;
     uint64_t value;  /* of a histogram: the number of durations */
     bool nanos;      /* `value` is in billionths */
-    uint64_t sum_ns; /* of a histogram */
+    uint64_t sum_ns; /* sum of the durations of a histogram */
 };
 /* Give every value to `take`, in the order of metrics_write. */
 void metrics_each(const struct metrics *metrics,

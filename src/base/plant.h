@@ -60,7 +60,7 @@ enum plant {
 };
 
 #ifdef HOLDFAST_PLANT
-extern _Thread_local uint64_t plant_mask; /* bit per enum plant */
+extern _Thread_local uint64_t plant_mask; /* one bit for each enum plant */
 static inline bool planted(enum plant p)
 {
     return (plant_mask >> p & 1) != 0;
@@ -68,7 +68,7 @@ static inline bool planted(enum plant p)
 #else
 static inline bool planted(enum plant p)
 {
-    (void)p; /* never in a release */
+    (void)p; /* a release has no planted bugs */
     return false;
 }
 #endif

@@ -64,6 +64,6 @@ void reason_set(struct reason *reason, const char *format, ...)
 void assert_failed(const char *condition, const char *file, int line)
 {
     (void)fprintf(stderr, "Assertion failed: %s, at %s:%d\n", condition, file,
-                  line); /* abort follows */
+                  line); /* the process aborts next */
     abort();
 }

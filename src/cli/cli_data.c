@@ -130,7 +130,7 @@ const struct text_value *cli_data(struct cli *cli, unsigned first)
         const char *word = cli->args[i], *eq = strchr(word, '=');
         char what[32];
         struct text_value value;
-        (void)snprintf(what, sizeof what, "argument %u", i + 1); /* fits */
+        (void)snprintf(what, sizeof what, "argument %u", i + 1); /* the text fits */
         if (word[0] == '@' || strcmp(word, "-") == 0) {
             if (!merge_json(cli, word, what, object))
                 return NULL;

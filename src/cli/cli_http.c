@@ -112,7 +112,7 @@ static enum status dial(const struct target *t, int64_t timeout_ms, int *ret_fd,
         }
         err = errno;
         if (fd >= 0)
-            (void)close(fd); /* unused */
+            (void)close(fd); /* the socket was not used */
     }
     freeaddrinfo(found);
     reason_set(reason, "%s:%s: %s", t->host, t->port, strerror(err));
@@ -242,8 +242,8 @@ static enum status link_write(struct link *l, struct bytes data, struct reason *
     return ST_OK;
 }
 
-/* Send `left` bytes of the file, as many as Content-Length announced. A file that has become
- * shorter ends the request. */
+/* Send `left` bytes of the file; Content-Length announced this number. If the file has become
+ * shorter, the request fails. */
 static enum status link_write_file(struct link *l, FILE *file, uint64_t left, struct reason *reason)
 {
     uint8_t piece[READ_BYTES];
@@ -300,7 +300,7 @@ static enum status read_answer(struct link *l, struct incoming *in, struct reaso
 struct message {
     const struct cli_request *request;
     const char *path;
-    struct bytes tail; /* headers and body */
+    struct bytes tail; /* headers and body of the request */
     uint64_t upload_bytes;
 };
 
@@ -363,7 +363,7 @@ static enum status add_own_headers(struct cli *cli, struct buf *b, struct reason
             reason_set(reason, "flag -header: a name consists of letters, digits and dashes");
             return ST_INVALID;
         }
-        (void)snprintf(name, sizeof name, "%.*s", (int)len, pair); /* fits */
+        (void)snprintf(name, sizeof name, "%.*s", (int)len, pair); /* the text fits */
         TRY(add_header(b, name, pair + len + 1, reason));
     }
     return ST_OK;

@@ -102,7 +102,7 @@ static int run_words(struct cli *cli, int argc, char **argv)
 
 int cli_main(const struct cli_command *more, unsigned n_more, int argc, char **argv)
 {
-    static struct cli cli; /* large: kept off the stack */
+    static struct cli cli; /* static: too large for the stack */
     cli = (struct cli){.more = more, .n_more = n_more};
     int code = run_words(&cli, argc, argv);
     arena_done(&cli.arena);

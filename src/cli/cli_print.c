@@ -190,8 +190,8 @@ static void pad(struct buf *b, size_t have, size_t width)
 
 /* A table. All rows are put twice: first to measure the column, then to write. */
 struct table {
-    struct buf *out; /* NULL: measure */
-    size_t width;    /* of the first column */
+    struct buf *out; /* NULL: only measure the column */
+    size_t width;    /* width of the first column */
 };
 
 /* Put a row, indented by `depth` steps, with a dash in front of the name if the row begins an item
@@ -446,7 +446,7 @@ static const struct text_value *flatten(struct cli *cli, const struct text_value
         add_seconds(cli, rows, "refresh_interval", lease);
     }
     if (data == NULL && !is_set(auth))
-        data = body; /* a reply without the envelope */
+        data = body; /* the reply has no envelope */
     if (rows != NULL && data != NULL && data->kind == TEXT_OBJECT)
         TEXT_FOR (item, data) {
             struct text_value *copy = text_value_new(&cli->arena, rows, item->kind, item->name);

@@ -100,7 +100,7 @@ bool cli_help_group(const struct cli *cli, const char *group, FILE *to);
 
 /* cli_http.c */
 
-/* A request. */
+/* A request of a command to the server. */
 struct cli_request {
     const char *method, *path; /* path: from "/v1/" on, escaped, with its query */
     struct bytes body;
@@ -189,8 +189,8 @@ int cli_usage_error(const struct cli *cli, const char *why);
 /* Print text that is not ours. On a terminal, control characters are shown as "\xNN". */
 void cli_put(FILE *to, struct bytes text);
 void cli_print_json(const struct text_value *v); /* indented, with a newline at the end */
-/* Print two columns, "Key" and "Value", members in the order given. Members of a nested value
- * follow below its name, indented. */
+/* Print two columns, "Key" and "Value", with the members in the order given. Members of a nested
+ * value follow below the name of the value, indented. */
 void cli_print_table(const struct text_value *object);
 /* Print one value as plain text, with a newline on a terminal only; as JSON with -format json. */
 void cli_print_raw(const struct cli *cli, const struct text_value *v);

@@ -28,7 +28,7 @@
 
 int cmd_version(struct cli *cli)
 {
-    (void)cli; /* no argument, no flag */
+    (void)cli; /* the command has no argument and no flag */
     printf("holdfast %s\n", holdfast_version);
     return CLI_OK;
 }

@@ -75,11 +75,11 @@ static enum status parse_head(struct incoming *in, struct bytes head)
             TRY(text_int_parse(value, &length));
         else if (header_is(line, "Location", &value) && value.len < sizeof in->location)
             (void)snprintf(in->location, sizeof in->location, "%.*s", (int)value.len,
-                           (const char *)value.data); /* fits */
+                           (const char *)value.data); /* the text fits */
         else if (header_is(line, "X-Secrets-Request-ID", &value) &&
                  value.len <= INCOMING_REQUEST_ID_MAX)
             (void)snprintf(in->request_id, sizeof in->request_id, "%.*s", (int)value.len,
-                           (const char *)value.data); /* fits */
+                           (const char *)value.data); /* the text fits */
     }
     if (in->status < 200) /* an interim reply: the final reply follows */
         return ST_OK;

@@ -51,7 +51,7 @@ static int kv_locate(struct cli *cli, struct kv_place *ret_place)
     } else if (strncmp(path, place.mount, len) == 0) {
         place.rest = path + len;
     } else if (len == strlen(path) + 1) {
-        place.rest = ""; /* the mount itself */
+        place.rest = ""; /* the path is the mount itself */
     }
     if (place.mount == NULL)
         return CLI_LOCAL_ERROR;

@@ -11,7 +11,7 @@ enum { NODE_NAME_MAX = 63, CONFIG_BYTES_MAX = 1 << 20, DRAIN_DELAY_MAX_S = 3600 
 /* A seal of key shares has no fields. */
 static const struct schema shamir_schema = {.size = sizeof(struct config_seal)};
 
-/* Shared by all readers of blocks. */
+/* State that all readers of blocks share. */
 struct loader {
     struct config *config;
     struct reason *reason;
@@ -23,7 +23,7 @@ loader_refuse(struct loader *l, uint32_t line, const char *format, ...)
     char text[200];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args); /* cut when too long */
+    (void)vsnprintf(text, sizeof text, format, args); /* a long text is cut */
     va_end(args);
     reason_set(l->reason, "%s:%u: %s", l->config->file, line, text);
     return ST_INVALID;
@@ -76,7 +76,7 @@ static enum status load_bodies(struct loader *l, const char *label, const struct
     return ST_OK;
 }
 
-/* `object` holds labels, each with its body or bodies. */
+/* Load labelled blocks: `object` holds labels, each with its body or bodies. */
 static enum status load_labels(struct loader *l, const char *name, const struct text_value *object,
                                block_loader load)
 {
@@ -163,7 +163,7 @@ static bool is_uuid(const char *text)
     return text[36] == '\0';
 }
 
-enum { ELECTION_MS = 1000, HEARTBEAT_MS = 100 }; /* the defaults of the log */
+enum { ELECTION_MS = 1000, HEARTBEAT_MS = 100 }; /* default times of the raft log */
 
 static enum status check_times(struct loader *l, const struct text_value *body)
 {
@@ -355,7 +355,7 @@ static bool is_api_addr(const char *text)
             return false;
     if (text_address_split(at, host, &port) == ST_OK)
         return true;
-    (void)snprintf(with_port, sizeof with_port, "%s:1", at); /* fits */
+    (void)snprintf(with_port, sizeof with_port, "%s:1", at); /* the text fits */
     return text_address_split(with_port, host, &port) == ST_OK;
 }
 
@@ -369,7 +369,7 @@ static enum status default_api_addr(struct config *config)
     uint16_t port, other_port;
     if (text_address_split(first->address, host, &port) != ST_OK ||
         text_address_split(config->cluster.advertise, other, &other_port) != ST_OK)
-        return ST_INTERNAL; /* both were checked */
+        return ST_INTERNAL; /* both addresses were checked */
     bool any = strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
     const char *use = any ? other : host;
     bool bracketed = strchr(use, ':') != NULL;
@@ -407,7 +407,7 @@ static enum status root_check(struct loader *l, const struct text_value *root)
         return loader_refuse(l, root->line, "cluster: is required");
     default_advertise(config);
     if (config->seal.type == NULL)
-        config->seal.type = "shamir"; /* as upstream: people hold the key */
+        config->seal.type = "shamir"; /* as upstream: people hold the key shares */
     if (config->api_addr == NULL)
         return default_api_addr(config);
     if (!is_api_addr(config->api_addr))
@@ -416,7 +416,8 @@ static enum status root_check(struct loader *l, const struct text_value *root)
     return ST_OK;
 }
 
-/* A block that the file does not have consists of the defaults of its fields. */
+/* Load the block of a module. If the file does not have the block, its fields have their
+ * defaults. */
 static enum status load_module_block(struct loader *l, const struct text_value *root, size_t at)
 {
     static const struct text_value absent = {.kind = TEXT_OBJECT};
@@ -504,7 +505,7 @@ enum status config_load(const char *file, const struct config_blocks *blocks,
     uint8_t *room = buf_extend(&text, CONFIG_BYTES_MAX + 1);
     size_t n = room != NULL ? fread(room, 1, CONFIG_BYTES_MAX + 1, f) : 0;
     bool failed = ferror(f) != 0;
-    (void)fclose(f); /* only read from */
+    (void)fclose(f); /* the file was only read */
     TRY(buf_status(&text));
     if (failed) {
         reason_set(reason, "%s: cannot be read", file);

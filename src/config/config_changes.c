@@ -36,7 +36,7 @@ static const struct config_member *find_member(const struct config_cluster *clus
     return NULL;
 }
 
-/* By name: the order of the member blocks means nothing. */
+/* Compare the member blocks with the same name: the order of the blocks means nothing. */
 static void compare_members(struct changes *c, const struct config_cluster *in_use,
                             const struct config_cluster *loaded)
 {
@@ -44,7 +44,7 @@ static void compare_members(struct changes *c, const struct config_cluster *in_u
     for (unsigned i = 0; i < in_use->n_members; i++) {
         const struct config_member *old = &in_use->members[i];
         const struct config_member *new = find_member(loaded, old->name);
-        (void)snprintf(block, sizeof block, "cluster.member[%s]", old->name); /* fits */
+        (void)snprintf(block, sizeof block, "cluster.member[%s]", old->name); /* the text fits */
         if (new != NULL)
             compare(c, block, &config_member_schema, old, new);
         else
@@ -52,19 +52,19 @@ static void compare_members(struct changes *c, const struct config_cluster *in_u
     }
     for (unsigned i = 0; i < loaded->n_members; i++) {
         const char *name = loaded->members[i].name;
-        (void)snprintf(block, sizeof block, "cluster.member[%s]", name); /* fits */
+        (void)snprintf(block, sizeof block, "cluster.member[%s]", name); /* the text fits */
         if (find_member(in_use, name) == NULL)
             add(c, block, "");
     }
 }
 
-/* By position: a listener has no name. */
+/* Compare the listeners at the same position: a listener has no name. */
 static void compare_listeners(struct changes *c, const struct config *in_use,
                               const struct config *loaded)
 {
     char block[32];
     for (unsigned i = 0; i < MAX(in_use->n_listeners, loaded->n_listeners); i++) {
-        (void)snprintf(block, sizeof block, "listener[%u]", i); /* fits */
+        (void)snprintf(block, sizeof block, "listener[%u]", i); /* the text fits */
         if (i < MIN(in_use->n_listeners, loaded->n_listeners))
             compare(c, block, &config_listener_schema, &in_use->listeners[i],
                     &loaded->listeners[i]);

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-enum { TEXT_HOST_MAX = 256 }; /* the terminating zero included */
+enum { TEXT_HOST_MAX = 256 }; /* bytes, with the terminating zero */
 
 /* Split "host:port" or "[v6]:port" into host and port; the host comes without brackets. ST_INVALID,
  * also for port 0. */

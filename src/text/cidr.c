@@ -85,7 +85,7 @@ void ip_port_put(const struct ip *ip, uint16_t port, char ret_text[static IP_POR
     if (inet_ntop(v6 ? AF_INET6 : AF_INET, ip->bytes, host, sizeof host) == NULL)
         ASSERT(ip->len == 0); /* `host` has room for every address */
     (void)snprintf(ret_text, IP_PORT_TEXT, v6 ? "[%s]:%u" : "%s:%u", host,
-                   (unsigned)port); /* fits */
+                   (unsigned)port); /* the text fits */
 }
 
 static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned bits)

@@ -6,7 +6,7 @@
 #include "base/status.h"
 
 #define TEXT_HEX_LEN(n) (2 * (n))
-#define TEXT_BASE64_LEN(n) (((n) + 2) / 3 * 4) /* the longest form, the padded one */
+#define TEXT_BASE64_LEN(n) (((n) + 2) / 3 * 4) /* length with padding, the longest form */
 #define TEXT_BASE64_BYTES(len) ((len) / 4 * 3 + 3)
 
 enum text_base64 {

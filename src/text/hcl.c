@@ -25,7 +25,7 @@ __attribute__((format(printf, 2, 3))) static enum status hcl_refuse(struct hcl_r
     char text[160];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args); /* cut when too long */
+    (void)vsnprintf(text, sizeof text, format, args); /* a long text is cut */
     va_end(args);
     reason_set(r->reason, "line %u: %s", r->line, text);
     return ST_INVALID;
@@ -198,7 +198,7 @@ static enum status hcl_read_string(struct hcl_reader *r, struct bytes *ret_text)
     }
     if (r->at != close) /* an escape extended beyond the closing quote */
         return hcl_refuse(r, "malformed escape in a string");
-    ASSERT(to - text <= close - from); /* no escape grew */
+    ASSERT(to - text <= close - from); /* an escape is never shorter than its text */
     r->at++;
     *to = 0;
     return checked(r, text, (size_t)(to - text), ret_text);
@@ -315,14 +315,14 @@ static enum status hcl_read_number(struct hcl_reader *r, struct text_value *v)
         r->at += 2;
         return hcl_read_hex(r, v);
     }
-    (void)next_is(r, '-'); /* optional */
+    (void)next_is(r, '-'); /* the sign is optional */
     bool fine = next_is(r, '0') || skip_digits(r);
     if (fine && next_is(r, '.'))
         fine = skip_digits(r);
     if (fine && (peek(r, 0) | 0x20) == 'e') {
         r->at++;
         if (!next_is(r, '+'))
-            (void)next_is(r, '-'); /* optional */
+            (void)next_is(r, '-'); /* the sign is optional */
         fine = skip_digits(r);
     }
     if (!fine || is_ident(peek(r, 0)))
@@ -471,7 +471,7 @@ static enum status hcl_read_items(struct hcl_reader *r, struct text_value *objec
             break;
         TRY(hcl_read_item(r, object));
         TRY(skip_space(r));
-        (void)next_is(r, ','); /* optional */
+        (void)next_is(r, ','); /* the comma is optional */
     }
     return check_names(r, object);
 }

@@ -21,7 +21,7 @@ __attribute__((format(printf, 2, 3))) static enum status refuse_json(struct json
     char text[160];
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(text, sizeof text, format, args); /* cut when too long */
+    (void)vsnprintf(text, sizeof text, format, args); /* a long text is cut */
     va_end(args);
     reason_set(r->reason, "line %u: %s", r->line, text);
     return ST_INVALID;
@@ -129,7 +129,7 @@ static enum status read_string(struct json_reader *r, struct bytes *ret_text)
             *to++ = c;
     }
     ASSERT(r->at == close);
-    ASSERT(to - text <= close - from); /* no escape grew */
+    ASSERT(to - text <= close - from); /* an escape is never shorter than its text */
     r->at++;
     *to = 0;
     *ret_text = bytes_of(text, (size_t)(to - text));
@@ -147,13 +147,13 @@ static bool skip_digits(struct json_reader *r)
 static enum status read_number(struct json_reader *r, struct text_value *v)
 {
     const uint8_t *from = r->at;
-    (void)next_is(r, '-'); /* optional */
+    (void)next_is(r, '-'); /* the sign is optional */
     bool fine = next_is(r, '0') || skip_digits(r);
     if (fine && next_is(r, '.'))
         fine = skip_digits(r);
     if (fine && (next_is(r, 'e') || next_is(r, 'E'))) {
         if (!next_is(r, '+'))
-            (void)next_is(r, '-'); /* optional */
+            (void)next_is(r, '-'); /* the sign is optional */
         fine = skip_digits(r);
     }
     if (!fine)

@@ -25,14 +25,14 @@ void text_uuid_of(const uint8_t random[TEXT_UUID_RANDOM], char ret_uuid[TEXT_UUI
     b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
     b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
     text_hex_put(bytes_of(b, sizeof b), hex);
-    memset(ret_uuid, '-', TEXT_UUID_LEN); /* 8-4-4-4-12 */
+    memset(ret_uuid, '-', TEXT_UUID_LEN); /* the form is 8-4-4-4-12 digits */
     memcpy(ret_uuid, hex, 8);
     memcpy(ret_uuid + 9, hex + 8, 4);
     memcpy(ret_uuid + 14, hex + 12, 4);
     memcpy(ret_uuid + 19, hex + 16, 4);
     memcpy(ret_uuid + 24, hex + 20, 12);
     ret_uuid[TEXT_UUID_LEN] = '\0';
-    ASSERT(ret_uuid[14] == '4'); /* the version */
+    ASSERT(ret_uuid[14] == '4'); /* the version of the UUID */
 }
 
 void text_uuid(struct env *env, char ret_uuid[TEXT_UUID_LEN + 1])

@@ -8,12 +8,12 @@ enum { DAY_MS = 86400000, ERA_DAYS = 146097 };
  * March, so that the leap day is the last day of a year. */
 static void civil(int64_t days, int64_t *ret_year, unsigned *ret_month, unsigned *ret_day)
 {
-    days += 719468; /* since 0000-03-01 */
+    days += 719468; /* now days since 0000-03-01 */
     int64_t era = days / ERA_DAYS;
     int64_t in_era = days % ERA_DAYS;
     int64_t year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
     int64_t in_year = in_era - (365 * year + year / 4 - year / 100);
-    int64_t month = (5 * in_year + 2) / 153; /* from March */
+    int64_t month = (5 * in_year + 2) / 153; /* months since March */
     ASSERT(in_year >= 0 && in_year < 366);
     *ret_day = (unsigned)(in_year - (153 * month + 2) / 5 + 1);
     *ret_month = (unsigned)(month < 10 ? month + 3 : month - 9);

@@ -8,7 +8,7 @@ static bool is_recovery(struct cli *cli)
 {
     const char *target = cli_text(cli, "target");
     return target != NULL && (strcmp(target, "recovery") == 0 ||
-                              strcmp(target, "hsm") == 0); /* upstream's old name */
+                              strcmp(target, "hsm") == 0); /* upstream's older word for recovery */
 }
 
 static bool verifies(struct cli *cli)
