@@ -184,7 +184,8 @@ static bool is_next_glob(const struct acl_node *node, struct bytes stem)
     return node->n_globs == 0 || bytes_cmp(node->globs[node->n_globs - 1].stem, stem) < 0;
 }
 
-/* Rules come in order: the edge of a segment is the newest edge of the node, or does not exist. */
+/* Go down one segment; add the edge if it is missing. Rules are added in order, so only the last
+ * edge of the node can be the edge of `segment`. */
 static enum status descend(struct acl *acl, struct acl_node **node, struct bytes segment)
 {
     struct acl_node *at = *node, **to = NULL;

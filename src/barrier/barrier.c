@@ -181,7 +181,8 @@ static void put_keys(struct barrier *b, struct barrier_keys *keys)
     clear_ciphers(b);
 }
 
-/* put_keys with the first keys, or those of another state: no uses of them are granted yet. */
+/* put_keys, for the first keys or the keys of another state: no uses of these keys are granted
+ * yet. */
 static void take_keys(struct barrier *b, struct barrier_keys *keys, uint64_t restored)
 {
     put_keys(b, keys);
@@ -310,7 +311,7 @@ static bool has_rotated(struct ring *old, struct ring *next)
     return old->n == 0 || next->n == 0 || ring_active(next)->term != ring_active(old)->term;
 }
 
-/* Take the new terms of one ring. The lock is held and the barrier unsealed. */
+/* Take the new terms of one ring. The caller holds the lock; the barrier is unsealed. */
 static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct bytes record)
 {
     struct ring *old = &b->keys.rings[ring];
@@ -381,7 +382,8 @@ static enum status follow_rekeyed(struct barrier *b, const struct barrier_record
     return ST_OK;
 }
 
-/* Follow a new root key, else new terms. The lock is held and the barrier unsealed. */
+/* Take a new root key and its rings; if there is none, new terms of the rings. The caller holds the
+ * lock; the barrier is unsealed. */
 static enum status follow_rings(struct barrier *b, const struct barrier_records *records)
 {
     struct ring_mark mark = mark_of(records->keyring);
@@ -397,7 +399,7 @@ static enum status follow_rings(struct barrier *b, const struct barrier_records 
     return ST_OK;
 }
 
-/* Take the keys of a restored state. The lock is held and the barrier unsealed. */
+/* Take the keys of a restored state. The caller holds the lock; the barrier is unsealed. */
 static enum status follow_restored(struct barrier *b, const struct barrier_records *records)
 {
     CLEANUP(keys_free) struct barrier_keys *next = mem_zalloc(sizeof *next);

@@ -120,7 +120,8 @@ static enum status follow_first_mark(const struct lease_scope *s)
     return mark != NULL ? follow_mark(s, bytes_str(mark), mark + prefix.len) : ST_NOMEM;
 }
 
-/* `key` is below leaseend/, and `id` its end. */
+/* End the lease `id`, which a `key` below leaseend/ names. If the lease is gone or ends later,
+ * delete the key. */
 static enum status expire_lease(const struct lease_scope *s, struct bytes key, const char *id)
 {
     struct lease lease;

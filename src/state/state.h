@@ -91,7 +91,7 @@ struct state_commit {
      * After `done`, only state_commit_done touches the struct. */
     void (*done)(struct state_commit *commit, enum status st);
     struct rlog_request_id id;   /* all zero: none */
-    struct bytes answer;         /* with an id: reply to keep, encrypted, for repeated requests */
+    struct bytes answer;         /* with an id: the reply to keep for repeated requests */
     uint64_t ticket;             /* 0, or the ticket of an earlier conflict; PROTOCOL R5 */
     uint64_t version;            /* result */
     bool repeated, has_response; /* result */

@@ -17,15 +17,15 @@ struct state {
 
 enum state_op_kind { STATE_OP_PUT, STATE_OP_DELETE, STATE_OP_DROP };
 
-/* One call of state_put, state_delete or state_delete_prefix. */
+/* One staged write: of state_put, state_delete or state_delete_prefix. */
 struct state_op {
     struct state_op *next;
     enum state_op_kind kind;
     bool raw;
     bool exempt; /* does not count against a full state */
     struct bytes key, value;
-    struct store_retain retain; /* the suffix, as a range of the stored value; */
-    struct bytes suffix;        /* or as bytes */
+    struct store_retain retain; /* the retained suffix, if it is a range of the stored value */
+    struct bytes suffix;        /* the retained suffix, if it is a copy */
 };
 
 static inline bool op_has_suffix(const struct state_op *op)
@@ -35,7 +35,7 @@ static inline bool op_has_suffix(const struct state_op *op)
 
 uint64_t state_random(struct state *state);
 
-/* A key below a segment, not one of the machine's own. */
+/* Whether a handler may use `key`: it lies below a segment and is no key of the state machine. */
 bool state_key_valid(struct bytes key);
 
 /* barrier_decrypt. If the term is unknown, the barrier first takes the new terms of the stored

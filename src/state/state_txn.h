@@ -65,7 +65,7 @@ NODISCARD enum status state_exists(struct state_txn *txn, struct bytes key);
 struct state_stamp {
     uint64_t modified, seal;
 };
-/* As state_exists. */
+/* The stamp of the value at `key`. Statuses as state_exists. */
 NODISCARD enum status state_stamp(struct state_txn *txn, struct bytes key,
                                   struct state_stamp *ret_stamp);
 

@@ -55,7 +55,7 @@ size_t store_node_bytes(const struct store_node *node)
     return (size + sizeof(size_t) + 15) / 16 * 16; /* one size word, rounded to 16 */
 }
 
-/* Index of `byte` among the sorted bytes, or of the first one behind it. */
+/* Index of `byte` in the sorted bytes; if it is absent, index of the first greater byte. */
 static unsigned lower_bound(const struct store_inner *inner, uint8_t byte)
 {
     const uint8_t *bytes = branch_bytes(inner);

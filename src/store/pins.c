@@ -20,7 +20,7 @@ enum status store_pins_init(struct store_pins *pins)
     if (memory == NULL)
         return ST_NOMEM;
     uintptr_t aligned = ((uintptr_t)memory + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
-    ASSERT(aligned - (uintptr_t)memory < sizeof *pins->slots); /* one slot of slack */
+    ASSERT(aligned - (uintptr_t)memory < sizeof *pins->slots); /* one spare slot, to align */
     pins->memory = memory;
     pins->slots = (struct store_slot *)aligned;
     for (unsigned i = 0; i < STORE_PINS_MAX; i++)

@@ -17,7 +17,7 @@ enum { STORE_PIN_DEADLINE_MS = 60000 };
 struct store_slot {
     _Atomic uint64_t generation; /* 0: free */
     _Atomic(const char *) owner; /* the rest is for reports: a mixed reading does no harm */
-    _Atomic uint64_t since_ms;   /* when the writer first saw it; 0: not yet */
+    _Atomic uint64_t since_ms;   /* when the writer first saw the pin; 0: not yet */
     _Atomic uint32_t deadline_ms;
     _Atomic bool reported;
     uint8_t apart[32]; /* slots of two readers share no cache line */
@@ -26,7 +26,7 @@ struct store_slot {
 struct store_pins {
     struct store_slot *slots;
     void *memory;          /* block that `slots` lies in, aligned */
-    _Atomic unsigned used; /* slots from here on were never taken */
+    _Atomic unsigned used; /* slots from this index on were never taken */
     _Atomic uint64_t now_ms;
 };
 

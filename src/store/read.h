@@ -1,15 +1,15 @@
-/* Look-ups in one tree, published or not. */
+/* Lookups in one tree, published or not. */
 #ifndef HOLDFAST_STORE_READ_H
 #define HOLDFAST_STORE_READ_H
 
 #include "store/node.h"
 
-/* Lookups of newest versions. */
+/* A tree as lookups of newest versions need it. */
 struct store_view {
     const struct store_node *root;  /* NULL: empty */
     const struct store_node *floor; /* NULL, or a leaf: prefixes outside of the leaf's prefix have
                                      * at least the leaf's newest version */
-    uint64_t newest;                /* of the tree itself */
+    uint64_t newest;                /* newest version of the whole tree */
 };
 
 /* NULL when the key is not there. */

@@ -240,7 +240,7 @@ static void job_start(struct store_reclaim *r)
     job_done(&job->work);
 }
 
-/* Graves whose pin went become loose. */
+/* Release the retire lists whose pin is gone: their nodes become loose. */
 static void retired_release(struct store_reclaim *r, const struct store_held *held)
 {
     size_t kept = 0;

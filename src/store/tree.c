@@ -291,7 +291,7 @@ struct store_node *store_tree_cut(struct store_writer *w, struct store_tree *tre
 static void raise_node(struct store_writer *w, struct store_node **link, uint64_t version)
 {
     if ((*link)->kind != STORE_LEAF) {
-        (void)writable(w, link, 0, version); /* raised; the copy is at the link */
+        (void)writable(w, link, 0, version); /* raises; a copy is at the link */
         return;
     }
     if (store_node_birth(*link) != w->batch)

@@ -20,8 +20,8 @@ struct store_node;
 struct store_pin {
     struct store *store;
     const struct store_node *root;  /* NULL when the tree is empty */
-    const struct store_node *floor; /* of newest versions since a swap; NULL without */
-    uint64_t newest;                /* the tree's own */
+    const struct store_node *floor; /* lower bound of newest versions after a swap; else NULL */
+    uint64_t newest;                /* newest version of the whole tree */
     uint64_t generation;            /* counts published batches */
     uint64_t version;               /* as the writer gave it to store_publish */
     unsigned slot;
@@ -65,7 +65,7 @@ struct store_iter {
     unsigned n_frames, first_frame;
     struct store_frame {
         const struct store_node *node;
-        uint16_t next;  /* 0: the own value; else 1 + the child to visit */
+        uint16_t next;  /* 0: visit the own value next; else 1 + number of the next child */
         uint16_t depth; /* key bytes up to the end of the node's prefix */
     } frames[STORE_ITER_FRAMES];
     uint8_t key[STORE_KEY_MAX];

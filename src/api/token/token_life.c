@@ -43,7 +43,7 @@ static enum status by_accessor(struct req *req, const char *accessor, struct aut
     return st == ST_NOT_FOUND ? req_fail(req, ST_INVALID, "invalid accessor") : st;
 }
 
-/* The token of the request, as this use leaves it. */
+/* The token of the request, after the staged use of this request. */
 static enum status itself(struct req *req, struct auth_token *ret_token)
 {
     const struct auth_scope scope = req_scope(req);
@@ -93,14 +93,14 @@ static enum status find_end(struct req *req, const struct auth_token *token, int
                             token->role);
         TRY(st);
         ASSERT(role.token_period >= 0 && role.token_explicit_max_ttl >= 0);
-        ttl.period_s = role.token_period; /* of the role as it is now, not at the creation */
+        ttl.period_s = role.token_period; /* period of the present role */
         if (role.token_explicit_max_ttl != 0)
             ttl.explicit_max_s = ttl.explicit_max_s == 0
                                      ? role.token_explicit_max_ttl
                                      : MIN(ttl.explicit_max_s, role.token_explicit_max_ttl);
     }
     *ret_end_ms = token_ttl_end_ms(&ttl, &warning);
-    ASSERT(*ret_end_ms > 0); /* a token with a lease keeps it */
+    ASSERT(*ret_end_ms > 0); /* a token that expires still expires after a renewal */
     if (warning.text[0] != '\0')
         req_warn(req, "%s", warning.text);
     return ST_OK;
@@ -178,7 +178,7 @@ static enum status token_revoke(struct req *req)
     struct auth_token token;
     enum status st = by_bearer(req, in->token, &token);
     if (st == ST_NOT_FOUND)
-        return ST_OK; /* already revoked */
+        return ST_OK; /* the token was already revoked */
     TRY(st);
     return end(req, &token, TOKEN_END_TREE);
 }

@@ -265,7 +265,7 @@ static enum status tune_version(struct req *req, const char *to, struct mount *m
     return engine->tune_version(req, to, mount);
 }
 
-/* Set the given options among those of the mount; an empty value removes an option. */
+/* Set the given options of the mount; an empty value removes an option. */
 static enum status tune_options(struct req *req, const struct field_map *given, struct mount *mount)
 {
     const char **pairs;

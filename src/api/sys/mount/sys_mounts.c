@@ -340,7 +340,7 @@ static const struct route mounts_routes[] = {
      .handler = sys_ui_mounts,
      .flags = ROUTE_ANY_TOKEN | ROUTE_TOKEN_OPTIONAL,
      .reply = &sys_mount_info_schema,
-     /* With a token whole mounts, without one a part of each. */
+     /* A request with a token gets whole mounts, a request without gets a part of each mount. */
      .shape = "{secret:{*:" VISIBLE_MOUNT "} auth:{*:" VISIBLE_MOUNT "}}",
      .help = "Mounts that the token can use; without a token, mounts with listing_visibility "
              "\"unauth\"."},

@@ -30,7 +30,8 @@ NODISCARD enum status sys_mount_end_leases(struct req *req, const char *path);
 
 /* sys_mount_edit.c. ST_INVALID with the request's error: no secrets engine may stand at `path`. */
 NODISCARD enum status sys_mount_check_place(struct req *req, const char *path);
-/* The same for a new mount, whose path also has no '+' and '*': policies read them as patterns. */
+/* sys_mount_check_place for a new mount. The path of a new mount also has no '+' and '*': policies
+ * read them as patterns. */
 NODISCARD enum status sys_mount_check_new(struct req *req, const char *path);
 
 #endif

@@ -96,7 +96,7 @@ static bool time_line(void *ctx, char *line)
     if (strncmp(line, "cpu", 3) != 0)
         return false;
     if (len == 3)
-        return true; /* the sum */
+        return true; /* the line of the sum of all CPUs */
     char *at = line + len;
     text_open_object(w);
     text_key(w, "cpu");
@@ -156,7 +156,7 @@ static void put_processors(struct text_writer *w)
     text_close(w);
 }
 
-/* The rest */
+/* Disk and host */
 
 static void put_disk(struct text_writer *w, const char *path)
 {

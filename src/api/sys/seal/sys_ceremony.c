@@ -102,7 +102,8 @@ static enum status read_seal(struct req *req, struct seal_info *ret_seal)
     return ST_OK;
 }
 
-/* Load the attempt in a slot. A record that cannot be opened is of a state that was replaced. */
+/* Load the attempt in a slot. Ignore a record that cannot be opened: it belongs to a state that a
+ * restore replaced. */
 static enum status load(struct req *req, enum ceremony_kind kind, bool known, struct ceremony *ret)
 {
     struct ceremony c = {.kind = kind, .known = known};
