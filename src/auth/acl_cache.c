@@ -458,7 +458,7 @@ enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const 
     if (ref != NULL)
         ref_unlist(ref);
     ref_list(fresh);
-    ASSERT(fresh->refs == 2); /* the caller's reference and the list's */
+    ASSERT(fresh->refs == 2); /* one reference for the caller, one for the list */
     cache->counters.built++;
     *ret_ref = fresh;
     return ST_OK;

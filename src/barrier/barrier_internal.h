@@ -73,7 +73,8 @@ NODISCARD enum status value_encrypt(struct aead *aead, struct env *env, uint32_t
                                     struct bytes key, struct bytes plain, uint8_t *out);
 NODISCARD enum status value_decrypt(struct aead *aead, struct bytes key, struct bytes stored,
                                     uint8_t *out, size_t *ret_len);
-/* The term that encrypted a stored value. ST_CORRUPT: too short, or of another version. */
+/* The term of the key that encrypted a stored value. ST_CORRUPT: the value is too short, or its
+ * format has another version. */
 NODISCARD enum status value_term(struct bytes stored, uint32_t *ret_term);
 
 void keys_free(struct barrier_keys **keys); /* wipes and frees the keys; in barrier.c */

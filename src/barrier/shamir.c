@@ -2,7 +2,8 @@
 
 #include "base/mem.h"
 
-/* a · b modulo x^8 + x^4 + x^3 + x + 1 (FIPS 197, 4.2), without a branch or a look-up on either. */
+/* a · b modulo x^8 + x^4 + x^3 + x + 1 (FIPS 197, 4.2), without a branch or a
+ * table look-up that depends on a or b. */
 static uint8_t multiply(uint8_t a, uint8_t b)
 {
     unsigned product = 0, left = a;

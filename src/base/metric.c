@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* Where a source's values go: to `text` in `format`, or, without a text, to `take`. */
+/* Where the values of a source go: to `text` in `format`; if `text` is NULL, to `take`. */
 struct metric_out {
     struct buf *text;
     enum metric_format format;

@@ -62,7 +62,7 @@ NODISCARD enum status cert_fingerprint(struct bytes pem, uint8_t ret_sha256[32])
 enum { CERT_URI_MAX = 256 };
 NODISCARD enum status cert_uri(struct bytes pem, char ret_uri[CERT_URI_MAX]);
 
-/* End of validity of the first certificate, and its beginning, seconds since 1970. ST_INVALID. */
+/* End and beginning of the validity of the first certificate, in seconds since 1970. ST_INVALID. */
 NODISCARD enum status cert_not_after(struct bytes pem, int64_t *ret_s);
 NODISCARD enum status cert_not_before(struct bytes pem, int64_t *ret_s);
 

@@ -102,7 +102,7 @@ static enum status pem_open(const struct tls_pem *pem, struct buf *ret_text, BIO
                             struct reason *reason)
 {
     TRY(pem_load(pem, ret_text, reason));
-    *ret_bio = BIO_new_mem_buf(ret_text->data, (int)ret_text->len); /* fits an int */
+    *ret_bio = BIO_new_mem_buf(ret_text->data, (int)ret_text->len); /* the length fits an int */
     return *ret_bio != NULL ? ST_OK : ST_NOMEM;
 }
 

@@ -4,7 +4,7 @@
 
 enum {
     SPARE_MAX = 64,         /* most exchanges kept for reuse */
-    BODY_FIRST = 16 * 1024, /* first room for a body, before any byte of it came */
+    BODY_FIRST = 16 * 1024, /* room that a body gets before its first byte has come */
     REPLY_KEEP = 4 * 1024,  /* largest capacity of a reply head that is kept for reuse */
     ARENA_KEEP = 16 * 1024, /* bytes of an arena kept for reuse: enough for most requests */
     /* A body of known length gets room for all of it once this much has arrived. */

@@ -54,8 +54,8 @@ struct http_header {
 
 struct http_request {
     enum http_method method;
-    struct bytes path;  /* as the client sent it, not canonical: from '/' up to the '?'; or "*" */
-    struct bytes query; /* as the client sent it, behind the '?'; data NULL: none */
+    struct bytes path;  /* path as the client sent it, not canonical; without the query; or "*" */
+    struct bytes query; /* query as the client sent it, behind the '?'; data NULL: no query */
     struct bytes body;  /* the whole body; empty if the body is streamed */
     struct arena arena;
     void *user; /* data of the handler; NULL at first */

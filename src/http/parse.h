@@ -48,7 +48,7 @@ static inline uint64_t http_head_len_bit(size_t len)
 void http_head_done(struct http_head *head);
 /* Wipe, and keep the memory for another message unless it has grown beyond the ordinary. */
 void http_head_reset(struct http_head *head);
-/* The next field with that name, in any case, from field *at on. */
+/* The next field with that name, in any case; the search begins at field *at. */
 bool http_head_next(const struct http_head *head, const char *name, size_t *at,
                     struct bytes *ret_value);
 struct http_header http_head_field(const struct http_head *head, size_t i);

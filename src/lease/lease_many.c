@@ -68,7 +68,7 @@ static enum status put_part_mark(const struct lease_scope *s, const struct part 
     buf_add(&value, part->next);
     TRY(buf_status(&value));
     TRY(state_ns_key(s->txn->arena, s->ns, LEASE_MARKS, bytes_str(part->prefix), NULL, &mark));
-    return state_put_exempt(s->txn, mark, buf_bytes(&value)); /* the mark serves deletion */
+    return state_put_exempt(s->txn, mark, buf_bytes(&value)); /* exempt: the mark serves deletion */
 }
 
 enum status lease_end_below(const struct lease_scope *s, const char *prefix, bool *ret_all)

@@ -193,8 +193,8 @@ static int iov_fill(struct iovec *iov, const struct bytes *parts, size_t n, size
     return count;
 }
 
-/* A file system may refuse to write directly at any time, or have written a part of a block only:
- * the rest goes through the page cache. */
+/* Write through the page cache from now on: a file system may refuse a direct write at any time, or
+ * may have written only a part of a block. */
 static bool give_up_direct(struct disk_file *f)
 {
     if (errno != EINVAL || !f->direct)

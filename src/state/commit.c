@@ -136,7 +136,7 @@ static enum status follow_restored(const struct state_txn *txn, uint64_t restore
     if (txn->cipher != txn->state->cipher || barrier_restored(barrier) >= restored)
         return ST_OK;
     enum status st = core_follow(&txn->pin, barrier);
-    return st == ST_CORRUPT ? ST_SEALED : st; /* as the node will be in a moment */
+    return st == ST_CORRUPT ? ST_SEALED : st; /* the restored keys do not open here */
 }
 
 static enum status changes_encode(const struct state_txn *txn, struct state_commit *c)
@@ -208,7 +208,7 @@ static void on_proposed(struct rlog_propose *p, enum status st)
     c->status = st;
     buf_clear(&c->sealed);
     if (st == ST_OK && p->applied.outcome == RLOG_REPEATED)
-        buf_add(&c->sealed, p->applied.response); /* borrowed until we return */
+        buf_add(&c->sealed, p->applied.response); /* borrowed until this function returns */
     c->task.run = commit_finish;
     env_post_round(c->state->env, &c->task);
 }

@@ -121,7 +121,7 @@ static struct store_node *level_fill(struct crypto_sha256 *sha, struct level *le
     return NULL;
 }
 
-/* The hash of an inner node that has only `prefix` in front. */
+/* The hash of an inner node, with `prefix` in place of the node's own prefix. */
 static void inner_hash(struct crypto_sha256 *sha, struct store_node *top, struct bytes prefix,
                        uint8_t *ret_hash)
 {

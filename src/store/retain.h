@@ -43,7 +43,8 @@ void store_retain_encode(const struct store_retain *retain, struct buf *out);
  * validated. */
 struct store_retain store_retain_decode(struct reader *r);
 
-/* A stored value in its two parts, borrowed from it; they are adjacent in memory. */
+/* A stored value, split into head and suffix. Both are borrowed from the value and adjacent in
+ * memory. */
 struct store_retain_parts {
     struct bytes head;
     struct bytes suffix; /* empty: none */
@@ -66,7 +67,8 @@ struct store_retain_suffix {
 /* Add `piece`: at least one byte of the head or suffix that store_retain_split gave. The piece is
  * borrowed. A failure to copy shows in buf_status(&suffix->copy). */
 void store_retain_add(struct store_retain_suffix *suffix, struct bytes piece);
-/* The range of `run` within `stored`, the whole stored value that it lies in. */
+/* The range of the bytes `run` within the whole stored value `stored`. `run` points into
+ * `stored`. */
 struct store_retain store_retain_range(struct bytes run, struct bytes stored);
 void store_retain_done(struct store_retain_suffix *suffix);
 

@@ -68,7 +68,7 @@ void store_publish(struct store *store, uint64_t version);
 /* The staged tree: built beside the state, then swapped in with one publish. */
 void store_stage_begin(struct store *store); /* drops an earlier staged tree */
 bool store_staging(const struct store *store);
-/* Allowed only while a tree is staged; so is the swap. */
+/* store_stage_put and store_stage_swap are allowed only while a tree is staged. */
 void store_stage_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
                      uint64_t modified);
 /* Replace all keys by the staged tree, except the present keys below `keep`, which stay. Staged

@@ -12,8 +12,8 @@ struct docs_dialect {
     void (*put_envelope)(const struct route *route, const char *shape, struct text_writer *w);
     /* Write the extra members that clients of the dialect look for in an operation. */
     void (*put_marks)(const struct route *route, struct text_writer *w);
-    /* The member "components": the responses Error and NotFound, and the security schemes token and
-     * bearer, among them. */
+    /* Write the member "components". Its responses include Error and NotFound, its security schemes
+     * include token and bearer. */
     void (*put_components)(struct text_writer *w);
 };
 

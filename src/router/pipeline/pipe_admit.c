@@ -4,9 +4,9 @@
 #include "text/cidr.h"
 
 /* A read confirms its version of the state before the handler runs, so the handler runs once. A
- * write that staged nothing confirms afterwards (state.h). If that confirmation fails, the write
- * runs again like a read, so it cannot fail a second time. A ROUTE_LEADER is confirmed before it
- * runs too, to learn the cluster's time. */
+ * write that staged nothing is confirmed after the handler (state.h). If this confirmation fails,
+ * the write runs again like a read, so its confirmation cannot fail a second time. A request for a
+ * ROUTE_LEADER is confirmed before the handler too, to learn the cluster's time. */
 enum pipe_phase pipe_begin(struct pipe *p)
 {
     bool overtaken = p->mode == PIPE_CONFIRMED, unread = pipe_is_unread(p);

@@ -62,7 +62,7 @@ struct listing {
     size_t limit;
     bool cut; /* the default limit may cut the listing: the request set no limit */
     struct text_writer names;
-    /* write the details of a key; NULL: the listing has names alone */
+    /* writes the details of a key; NULL: the listing has only names */
     enum status (*put)(struct req *req, struct bytes key, struct text_writer *w);
     struct buf info;
     struct text_writer details;

@@ -124,7 +124,7 @@ struct route_table {
 struct route_api {
     /* Dialect of the clients at a fixed path. NULL for an engine: mounts have one dialect. */
     const struct dialect *dialect;
-    const char *prefix; /* "sys/"; an API of one path has no '/' at its end; NULL for an engine */
+    const char *prefix; /* as "sys/"; without '/' at the end for one path; NULL for an engine */
     /* for an API of one path: the path by which rules know it; NULL: its own path */
     const char *alias_of;
     const char *type; /* "system": shown as mount_type */

@@ -210,7 +210,7 @@ static const struct field counts_out_fields[] = {
 static const struct schema sys_leases_count_reply = SCHEMA(struct counts_out, counts_out_fields);
 
 struct count {
-    struct mount_count *mounts; /* in the arena, doubled when full */
+    struct mount_count *mounts; /* an array in the arena; it doubles when full */
     size_t n, room;
     int64_t all;
 };

@@ -382,7 +382,8 @@ static enum status check_join(struct req *req, const struct sys_join *in)
     return ST_OK;
 }
 
-/* "https://HOST[:PORT][/]": "HOST:PORT" and HOST without its brackets, in the arena. */
+/* Split a URL "https://HOST[:PORT][/]" into "HOST:PORT" and HOST without its brackets, in the
+ * arena. */
 static enum status read_leader(struct req *req, const char *url, const char **ret_address,
                                const char **ret_host)
 {

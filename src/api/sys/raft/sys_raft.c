@@ -289,7 +289,7 @@ static const struct route raft_routes[] = {
      .handler = sys_nothing_staged,
      .outside = sys_snapshot_save_outside,
      .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_LONG,
-     .shape = "gzip", /* no JSON */
+     .shape = "gzip", /* the reply is not JSON */
      .help =
          "The whole state as one gzip tar. Its values stay encrypted: to use the snapshot, keep "
          "the present seal key or key shares."},

@@ -169,7 +169,8 @@ static enum status check_answer(struct req *req, const struct sys_challenge *in)
     return right ? ST_OK : req_fail(req, ST_DENIED, "answer: wrong");
 }
 
-/* Stage that the challenge was used, and the deletion of expired ones. ST_DENIED: it was used. */
+/* Mark the challenge as used, and stage the deletion of expired marks. ST_DENIED: the challenge was
+ * used before. */
 static enum status use_challenge(struct req *req, const uint8_t challenge[CHALLENGE_BYTES])
 {
     char key[KEY_TEXT];

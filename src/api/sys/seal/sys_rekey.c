@@ -198,7 +198,7 @@ static enum status put_in_force(struct req *req, struct ceremony *c)
     } else {
         if (req->host->seal == NULL)
             return req_fail(req, ST_INVALID, "the active node has no seal key");
-        seal = *req->host->seal; /* the key stays the host's */
+        seal = *req->host->seal; /* the host keeps the key */
         seal.shares = (uint8_t)s->n;
         seal.threshold = (uint8_t)s->threshold;
         TRY(state_put(req->txn, BYTES(STATE_RECOVERY_KEY), c->rekey.key));
