@@ -48,11 +48,12 @@ static void run_read(struct env_work *work)
 static void on_read(struct env_work *work)
 {
     struct download *d = CONTAINER_OF(work, struct download, work);
-    ASSERT(d->n <= d->file.bytes - d->at);
-    if (d->status != ST_OK || d->n == 0)
+    if (d->status != ST_OK || d->n == 0) {
         finish(d); /* too few bytes: the connection is cut, so the client notices */
-    else
-        http_respond_piece(d->req, bytes_of(d->piece, d->n), on_sent);
+        return;
+    }
+    ASSERT(d->n <= d->file.bytes - d->at);
+    http_respond_piece(d->req, bytes_of(d->piece, d->n), on_sent);
 }
 
 static void read_next(struct download *d)

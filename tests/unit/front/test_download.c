@@ -100,6 +100,18 @@ static void a_failed_read_cuts_the_reply(void **ctx)
     assert_true(cut <= 128 * 1024);
 }
 
+/* A failed read says nothing about bytes: the length of the piece before may be left. */
+static void a_failed_read_of_a_short_last_piece_cuts_the_reply(void **ctx)
+{
+    (void)ctx;
+    size_t cut;
+    have_file(128 * 1024 + 1, 128 * 1024 + 1);
+    disk->fail_at = disk->calls + 3; /* behind the opening and the first piece */
+    disk->fail_with = ST_IO;
+    assert_int_equal(fetch(&cut), 0);
+    assert_true(cut <= 128 * 1024);
+}
+
 static void a_client_that_goes_leaves_nothing(void **ctx)
 {
     (void)ctx;
@@ -122,6 +134,7 @@ int main(void)
         TEST(the_file_is_the_body),
         TEST(a_file_that_is_shorter_than_announced_cuts_the_reply),
         TEST(a_failed_read_cuts_the_reply),
+        TEST(a_failed_read_of_a_short_last_piece_cuts_the_reply),
         TEST(a_client_that_goes_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
