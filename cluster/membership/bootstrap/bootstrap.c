@@ -288,12 +288,14 @@ static void fresh_tick(struct bootstrap *b)
     enum status st = ST_OK;
     ASSERT(b->host->phase == PHASE_FRESH);
     ASSERT(!b->host->stopping);
-    if (b->refused)
+    if (b->decided)
         return;
     for (unsigned i = 0; i < b->initial.n; i++)
         if (i != b->initial.self)
             send_initial(b, i + 1);
-    switch (initial_members_verdict(&b->initial)) {
+    enum initial_verdict verdict = initial_members_verdict(&b->initial);
+    b->decided = verdict != INITIAL_WAIT;
+    switch (verdict) {
     case INITIAL_WAIT: break;
     case INITIAL_FORM: st = form_cluster(b, &reason); break;
     case INITIAL_JOIN: st = rejoin(b, &reason); break;
@@ -301,7 +303,6 @@ static void fresh_tick(struct bootstrap *b)
     if (st != ST_OK) {
         if (reason.text[0] == '\0')
             reason_set(&reason, "starting: %s", status_text(st));
-        b->refused = true;
         b->host->calls->refuse(b->host, &reason);
         return;
     }

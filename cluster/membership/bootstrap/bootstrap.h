@@ -11,7 +11,7 @@
 struct bootstrap {
     struct part_host *host;
     struct initial_members initial;
-    bool refused;           /* bootstrap refused to start the node: the process ends */
+    bool decided;           /* how to start: the phase follows when the cluster port has closed */
     uint64_t complained_ms; /* monotonic: initial members that do not answer were last named */
     bool non_voter; /* the join request asks for no vote; false once this node is a member */
 };
