@@ -406,7 +406,8 @@ static void on_read_index(struct rlog *r, uint64_t from, const struct rlog_frame
         return;
     rlog_clock_heard(r, f->read.time_ms);
     rlog_core_notified(&r->core, from, f->read.term, f->read.index, rlog_now(r));
-    round_confirm(r, round, f->read.index, f->read.time_ms);
+    if (round->open) /* the notice above may have ended the round with its leader */
+        round_confirm(r, round, f->read.index, f->read.time_ms);
 }
 
 void rlog_reads_receive(struct rlog *r, uint64_t from, const struct rlog_frame *f)
