@@ -268,15 +268,23 @@ bool mesh_is_removed(const struct mesh *mesh, const char *name)
     return mesh->events.removed != NULL && mesh->events.removed(mesh->events.ctx, name);
 }
 
-/* Close accepted links whose raft id the members now give to another name. */
-static void check_accepted(struct mesh *mesh)
+bool mesh_is_recent(const struct mesh *mesh, uint16_t feature)
+{
+    return mesh->events.feature == NULL || feature >= mesh->events.feature(mesh->events.ctx);
+}
+
+/* Close links to peers of an older build than the cluster's feature level, and accepted links whose
+ * raft id the members now give to another name. */
+static void check_links(struct mesh *mesh)
 {
     ASSERT(!mesh->closing);
     ASSERT(mesh->n_accepted <= MESH_ACCEPTED_MAX);
     LIST_FOR_SAFE (item, after, &mesh->links) {
         struct mesh_link *link = CONTAINER_OF(item, struct mesh_link, all);
-        if (link->accepted && link->phase == LINK_READY && mesh->events.id_allowed != NULL &&
-            !mesh->events.id_allowed(mesh->events.ctx, link->peer_id, link->peer_name))
+        if (link->phase == LINK_READY && !mesh_is_recent(mesh, link->feature))
+            mesh_link_close(link, mesh_refusal_text(MESH_REFUSE_FEATURE));
+        else if (link->accepted && link->phase == LINK_READY && mesh->events.id_allowed != NULL &&
+                 !mesh->events.id_allowed(mesh->events.ctx, link->peer_id, link->peer_name))
             mesh_link_close(link, "no longer a member");
         else if (link->accepted && link->phase == LINK_READY &&
                  mesh_is_removed(mesh, link->peer_name))
@@ -304,7 +312,7 @@ void mesh_members(struct mesh *mesh, const struct mesh_member *members, unsigned
         else if (mesh_peer_new(mesh, member) != ST_OK)
             trace(TRACE_ERROR, "mesh", "out of memory: not connecting to %s", member->name);
     }
-    check_accepted(mesh);
+    check_links(mesh);
 }
 
 /* The link for frames to a peer. Both nodes send small frames on the link that the lower raft id
@@ -331,6 +339,17 @@ bool mesh_linked(const struct mesh *mesh, uint64_t id)
             return true;
     }
     return false;
+}
+
+uint16_t mesh_feature(const struct mesh *mesh, uint64_t id)
+{
+    uint16_t least = 0;
+    LIST_FOR (item, &mesh->links) {
+        const struct mesh_link *link = CONTAINER_OF(item, struct mesh_link, all);
+        if (link->phase == LINK_READY && link->peer_id == id)
+            least = least == 0 ? link->feature : MIN(least, link->feature);
+    }
+    return least;
 }
 
 void mesh_send(struct mesh *mesh, uint64_t to, const struct bytes *parts, unsigned n, bool bulk)

@@ -101,6 +101,8 @@ void mesh_members(struct mesh *mesh, const struct mesh_member *members, unsigned
 void mesh_send(struct mesh *mesh, uint64_t to, const struct bytes *parts, unsigned n, bool bulk);
 /* Whether a link to this peer is up. */
 bool mesh_linked(const struct mesh *mesh, uint64_t id);
+/* The feature level that the peer at the other end of a link understands; 0: no link is up. */
+uint16_t mesh_feature(const struct mesh *mesh, uint64_t id);
 /* Send queued messages now. */
 void mesh_flush(struct mesh *mesh);
 

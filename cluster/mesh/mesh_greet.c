@@ -109,13 +109,6 @@ static bool may_speak_as(const struct mesh_link *link, uint64_t id)
            mesh->events.id_allowed(mesh->events.ctx, id, link->peer_name);
 }
 
-/* Whether a peer understands the feature level of the cluster. */
-static bool is_recent(const struct mesh *mesh, const struct mesh_hello *hello)
-{
-    const struct mesh_events *events = &mesh->events;
-    return events->feature == NULL || hello->feature >= events->feature(events->ctx);
-}
-
 /* The reason to refuse a caller's hello; 0: accept it. */
 static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hello *hello)
 {
@@ -130,7 +123,7 @@ static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hel
         return MESH_REFUSE_REMOVED;
     if (hello->wanted != 0 && hello->wanted != mesh->id)
         return MESH_REFUSE_WANTED;
-    if (!is_recent(mesh, hello))
+    if (!mesh_is_recent(mesh, hello->feature))
         return MESH_REFUSE_FEATURE;
     return may_speak_as(link, hello->id) ? 0 : MESH_REFUSE_ID;
 }
@@ -148,6 +141,7 @@ static void caller_hello(struct mesh_link *link, const struct mesh_hello *hello)
         return;
     }
     link->peer_id = hello->id;
+    link->feature = hello->feature;
     if (!mesh_accept_room(link)) {
         refuse(link, MESH_REFUSE_BUSY, hello->protocol);
         return;
@@ -175,11 +169,12 @@ static void answer_hello(struct mesh_link *link, const struct mesh_hello *hello)
         mesh_link_close(link, "another node answered");
         return;
     }
-    if (!is_recent(link->mesh, hello)) {
+    if (!mesh_is_recent(link->mesh, hello->feature)) {
         mesh_link_close(link, mesh_refusal_text(MESH_REFUSE_FEATURE));
         return;
     }
     link->peer_id = link->dial->peer->answered = hello->id;
+    link->feature = hello->feature;
     ready(link);
     mesh_dial_ready(link->dial);
 }

@@ -73,6 +73,7 @@ struct mesh_link {
     struct list queue; /* frames to send */
     size_t queue_bytes, head_sent;
     uint64_t peer_id; /* raft id of the peer; 0: not known */
+    uint16_t feature; /* feature level that the peer understands; 0: not known */
     char peer_name[MESH_NAME_MAX];
     struct mesh_peer_row *row; /* counters of the peer's name; NULL: name not known */
     char endpoint[MESH_ENDPOINT_MAX];
@@ -153,6 +154,8 @@ struct mesh {
 /* A libuv handle or request of the mesh has ended. The last of them ends a closing mesh. */
 void mesh_handle_gone(struct mesh *mesh);
 bool mesh_is_removed(const struct mesh *mesh, const char *name);
+/* Whether a peer that understands `feature` understands the feature level of the cluster. */
+bool mesh_is_recent(const struct mesh *mesh, uint16_t feature);
 /* Split "host:port" or "[host]:port". ST_INVALID. */
 NODISCARD enum status mesh_address_split(const char *address, char ret_host[MESH_ADDRESS_MAX],
                                          char ret_port[8]);

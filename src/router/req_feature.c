@@ -9,7 +9,7 @@ static void name_older(struct req *req, uint16_t level, struct buf *out)
     unsigned n = peers != NULL ? req->host->node_ops->peers(req->host->node, peers) : 0;
     ASSERT(n <= RLOG_MEMBERS_MAX);
     for (unsigned i = 0; i < n; i++)
-        if (peers[i].feature < level)
+        if (peers[i].feature < level || (!peers[i].active && !peers[i].reached))
             buf_add_format(out, "%s%s", out->len != 0 ? ", " : "", peers[i].name);
 }
 
@@ -26,7 +26,7 @@ enum status req_need_feature(struct req *req, uint16_t level)
     return req_fail(req, ST_BUSY,
                     "this needs feature level %u, and the cluster is at level %u: %s%s", level,
                     req->feature,
-                    names[0] != '\0' ? "upgrade every member to this build; older or unheard: "
+                    names[0] != '\0' ? "upgrade every member to this build; older or unreachable: "
                                      : "the level rises unless auto_raise is off",
                     names);
 }

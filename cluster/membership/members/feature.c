@@ -11,8 +11,9 @@ enum { TRY_EVERY_MS = 1000 };
 static uint16_t reported(void *ctx, const struct rlog_member *member)
 {
     struct feature *f = ctx;
-    bool linked = mesh_linked(f->host->mesh, member->id);
-    return linked ? peers_feature(f->peers, member->id) : RLOG_FEATURE_FIRST;
+    uint16_t linked = mesh_feature(f->host->mesh, member->id); /* of the process that runs now */
+    uint16_t said = peers_feature(f->peers, member->id);
+    return linked == 0 ? RLOG_FEATURE_FIRST : MIN(linked, said);
 }
 
 static void on_raised(struct rlog_propose *p, enum status st)
@@ -54,7 +55,10 @@ static void feature_changed(void *self, const struct rlog_status *raft)
 {
     struct feature *f = self;
     uint64_t now = env_mono_ms(f->host->env);
+    bool risen = raft->feature != atomic_load_explicit(&f->host->feature, memory_order_relaxed);
     atomic_store_explicit(&f->host->feature, raft->feature, memory_order_release);
+    if (risen)
+        f->host->calls->link(f->host); /* closes the links to older builds */
     if (f->host->active_term == 0 || f->host->stopping || f->raising || f->host->mesh == NULL ||
         raft->feature >= RLOG_FEATURE || !raft->members_committed ||
         (f->tried_ms != 0 && now - f->tried_ms < TRY_EVERY_MS))
@@ -77,7 +81,7 @@ static enum status feature_start(void *self, struct part_host *host)
 static bool feature_stop(void *self)
 {
     const struct feature *f = self;
-    return !f->raising;
+    return !f->raising || !f->host->replica_closed; /* the proposal ends with the replica */
 }
 
 const struct part feature_part = {

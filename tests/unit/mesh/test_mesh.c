@@ -348,6 +348,26 @@ static void a_peer_of_an_older_feature_level_is_not_linked(void **ctx)
     assert_never_linked(w, "its build is older than the cluster's feature level: upgrade it");
 }
 
+static bool is_unlinked(void *ctx)
+{
+    return !mesh_linked(((struct node *)ctx)->mesh, 2);
+}
+
+static void a_linked_peer_is_dropped_when_the_feature_level_rises(void **ctx)
+{
+    struct world *w = *ctx;
+    start_linked(w, 2);
+    assert_int_equal(mesh_feature(w->nodes[0].mesh, 2), 2);
+    assert_int_equal(mesh_feature(w->nodes[0].mesh, 9), 0);
+    w->nodes[0].feature = 2;
+    introduce(w, 0);
+    assert_true(mesh_linked(w->nodes[0].mesh, 2));
+    w->nodes[0].feature = 3;
+    introduce(w, 0);
+    run_until(w, is_unlinked, &w->nodes[0]);
+    assert_non_null(strstr(logged, "its build is older than the cluster's feature level"));
+}
+
 static void a_peer_with_another_id_is_not_linked(void **ctx)
 {
     struct world *w = *ctx;
@@ -586,6 +606,7 @@ int main(void)
         node_test(a_removed_node_is_refused_by_name),
         node_test(a_peer_with_another_id_is_not_linked),
         node_test(a_peer_of_an_older_feature_level_is_not_linked),
+        node_test(a_linked_peer_is_dropped_when_the_feature_level_rises),
         node_test(a_node_known_by_name_speaks_as_the_id_it_has),
         node_test(a_node_known_by_name_may_not_speak_for_another),
         node_test(an_address_of_another_node_is_not_linked),

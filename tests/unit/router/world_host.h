@@ -26,7 +26,7 @@ static inline struct node_brief world_brief(const struct node *node)
 static inline unsigned world_peers(struct node *node, struct node_peer *ret_peers)
 {
     (void)node;
-    ret_peers[0] = (struct node_peer){.name = "node1", .feature = RLOG_FEATURE};
+    ret_peers[0] = (struct node_peer){.name = "node1", .active = true, .feature = RLOG_FEATURE};
     ret_peers[1] = (struct node_peer){.name = "node2", .feature = RLOG_FEATURE_FIRST};
     return 2;
 }
