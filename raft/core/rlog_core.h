@@ -98,7 +98,7 @@ struct rlog_core_snapshot {
 };
 
 /* Functions that the core calls while it handles a step, in the order of PROTOCOL.md "The core".
- * None of them may call back into the core, not even `apply`. */
+ * No function here may call the core, not even `apply`. */
 struct rlog_core_ops {
     /* Store term and vote durably before returning; a failure stops the core. */
     enum status (*persist)(void *ctx, uint64_t term, uint64_t vote);

@@ -60,7 +60,8 @@ static bool server_evict(struct http_server *s, const struct ip *client)
     return false;
 }
 
-/* Count a connection of its client. False: the client has too many, and none of them is idle. */
+/* Count a connection for its client. False: the client has too many connections, all of them busy.
+ */
 static bool server_counts(struct http_server *s, struct http_conn *c)
 {
     struct ip client;

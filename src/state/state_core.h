@@ -55,11 +55,11 @@ NODISCARD enum status state_ring_info(struct state_txn *txn, struct barrier_ring
 /* barrier_follow with the newest applied state. Statuses of barrier_follow; ST_BUSY. Any thread. */
 NODISCARD enum status state_follow(struct store *store, struct barrier *barrier);
 
-/* The first initialisation, on an active node. Stages the four records of `created`, on condition
- * that none of them exists. Values that the transaction stages afterwards are encrypted with the
- * new keys, whether or not the node's own barrier is sealed. After the commit, unseal this node
- * like any other node. `created` lives until the transaction has ended. ST_EXISTS: the cluster was
- * initialised before. ST_NOMEM. */
+/* The first initialisation, on an active node. Stages the four records of `created`; the commit
+ * fails if one of the records exists. Values that the transaction stages afterwards are encrypted
+ * with the new keys, whether or not the node's own barrier is sealed. After the commit, unseal this
+ * node like any other node. `created` lives until the transaction has ended. ST_EXISTS: the cluster
+ * was initialised before. ST_NOMEM. */
 struct state_init {
     struct barrier_created created;
     struct barrier_cipher *cipher;

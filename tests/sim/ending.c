@@ -271,8 +271,8 @@ static void ending_amnesia(struct cluster *c)
 }
 
 /* The leader takes a vote and dies at once: of two, before that is on its own disk; of more, before
- * the others hear of it, and it stays away. If the voter that loses its vote has heard, it has the
- * longest log, and nobody can win without it (F12). */
+ * the others hear of it, and it stays away. If the voter that loses its vote has heard of it,
+ * that voter has the longest log, and no other server can win without its vote (F12). */
 static void ending_demote(struct cluster *c)
 {
     struct node *voters[RLOG_MEMBERS_MAX], *leader, *loser;

@@ -149,7 +149,7 @@ static void what_is_over_is_deleted_and_nothing_else(void **ctx)
     assert_true(is_under_way(true));
 }
 
-/* Who has a token takes part in an attempt of nobody's, and in his own beside it. */
+/* A token may take part in an attempt that began without a token, and in its own beside that. */
 static void a_nonce_says_which_attempt_is_meant(void **ctx)
 {
     (void)ctx;
@@ -192,7 +192,8 @@ static void so_does_the_nonce_of_a_verification(void **ctx)
     for (unsigned i = 0; i < 2; i++)
         pick(t, "\"keys\":[\"", i, fresh[i], sizeof fresh[i]);
     static const char wishes[] = "{\"secret_shares\":1,\"secret_threshold\":1}";
-    assert_int_equal(request(METHOD_PUT, REKEY "init", wishes, false)->http, 200); /* nobody's */
+    assert_int_equal(request(METHOD_PUT, REKEY "init", wishes, false)->http,
+                     200); /* began without a token */
     for (unsigned i = 0; i < 2; i++) {
         (void)snprintf(body, sizeof body, "{\"key\":\"%s\",\"nonce\":\"%s\"}", fresh[i], verify);
         t = request(METHOD_PUT, REKEY "verify", body, true);

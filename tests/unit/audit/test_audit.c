@@ -117,7 +117,7 @@ static void a_record_says_everything(void **state)
     assert_status(w->st, ST_OK);
 }
 
-/* A request has no reply yet, and nobody may have sent it. */
+/* The record of a request has no reply, and may have no token. */
 static void what_is_unknown_is_left_out(void **state)
 {
     struct world *w = *state;

@@ -392,7 +392,7 @@ static void a_body_that_does_not_come_changes_nothing(void **ctx)
     assert_int_equal(w.proposals, 0);
 }
 
-/* Requests nobody waits for any more */
+/* Requests whose client no longer waits */
 
 static struct test_request given_up;
 
