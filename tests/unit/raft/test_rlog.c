@@ -72,15 +72,21 @@ static void a_follower_refuses_proposals(void **ctx)
     world_free(w);
 }
 
-static enum status put_in_term(struct wnode *n, uint64_t term)
+/* Put a key by a proposal with these settings. */
+static enum status put_with(struct wnode *n, const char *key, struct rlog_propose settings)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
-    struct wclient c = {.p.term = term};
-    rlog_txn_put(&b, BYTES("s/a"), BYTES("v"));
+    struct wclient c = {.p = settings};
+    rlog_txn_put(&b, bytes_str(key), BYTES("v"));
     wclient_propose(n, &c, &b);
     enum status st = wclient_wait(n->e.world, &c);
     buf_done(&c.txn);
     return st;
+}
+
+static enum status put_in_term(struct wnode *n, uint64_t term)
+{
+    return put_with(n, "s/a", (struct rlog_propose){.term = term});
 }
 
 static void a_proposal_of_another_term_is_refused(void **ctx)
@@ -106,13 +112,7 @@ static uint16_t feature_of(const struct wnode *n)
 
 static enum status raise_to(struct wnode *n, uint16_t feature)
 {
-    CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
-    struct wclient c = {.p.feature = feature};
-    rlog_txn_put(&b, BYTES("l/raised"), BYTES("v"));
-    wclient_propose(n, &c, &b);
-    enum status st = wclient_wait(n->e.world, &c);
-    buf_done(&c.txn);
-    return st;
+    return put_with(n, "l/raised", (struct rlog_propose){.feature = feature});
 }
 
 static void one_entry_raises_the_feature_level_for_good(void **ctx)
@@ -144,13 +144,7 @@ static void one_entry_raises_the_feature_level_for_good(void **ctx)
 
 static enum status put_for_upkeep(struct wnode *n, const char *key)
 {
-    CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
-    struct wclient c = {.p.upkeep = true};
-    rlog_txn_put(&b, bytes_str(key), BYTES("v"));
-    wclient_propose(n, &c, &b);
-    enum status st = wclient_wait(n->e.world, &c);
-    buf_done(&c.txn);
-    return st;
+    return put_with(n, key, (struct rlog_propose){.upkeep = true});
 }
 
 static enum status delete_key(struct wnode *n, const char *key)
