@@ -1,4 +1,5 @@
-/* The commands that need the server's code: server, dev, cluster, dump. */
+/* The commands that need the server's code: server, dev, cluster, dump, audit verify. */
+#include "audit/verify.h"
 #include "base/mem.h"
 #include "cli/client.h"
 #include "crypto/crypto.h"
@@ -193,6 +194,38 @@ static int run_dump_snapshot(struct cli *cli)
     return st == ST_OK ? EXIT_SUCCESS : fail(cli->args[0], st, &reason);
 }
 
+static void print_misfit(const struct audit_verdict *v)
+{
+    (void)fprintf(stderr, "%s:%llu: %s\n", v->file, (unsigned long long)v->line,
+                  v->wrong); /* the exit code reports the error too */
+    if (v->goes_on)
+        (void)fprintf(stderr, "The line behind it follows the line before it: no line is missing "
+                              "here.\n"); /* the exit code reports the error too */
+}
+
+static int run_audit_verify(struct cli *cli)
+{
+    struct reason reason = {{0}};
+    struct audit_verdict v;
+    bool locked;
+    enum status st = crypto_init(&locked);
+    if (st == ST_OK)
+        st = audit_verify(cli->args, cli->n_args, &v, &reason);
+    if (st != ST_OK)
+        return fail("audit verify", st, &reason);
+    ASSERT(v.wrong != NULL || v.lines == 0 || v.first > 0);
+    if (v.lines == 0)
+        printf("No line fits.\n");
+    else
+        printf("%llu lines fit: records %llu to %llu, from %s to %s\nhash of record %llu: %s\n",
+               (unsigned long long)v.lines, (unsigned long long)v.first, (unsigned long long)v.last,
+               v.begin, v.end, (unsigned long long)v.last, v.last_hash);
+    (void)fflush(stdout); /* the message about a line comes behind it */
+    if (v.wrong != NULL)
+        print_misfit(&v);
+    return v.wrong == NULL && v.lines != 0 ? CLI_OK : CLI_REMOTE_ERROR;
+}
+
 static const struct cli_flag server_flags[] = {
     {"config", CLI_FILE, "the configuration file, HCL or JSON"},
     {"dev", CLI_BOOL, "do what the command \"dev\" does"},
@@ -232,6 +265,13 @@ static const struct cli_command commands[] = {
      .offline = true,
      .run = run_cluster_add,
      .help = "Make the certificates of one more node."},
+    {.name = "audit verify",
+     .args = "FILE…",
+     .args_min = 1,
+     .args_max = CLI_ARGS_MAX,
+     .offline = true,
+     .run = run_audit_verify,
+     .help = "Check the hash chain of audit files, given from the oldest to the newest."},
     {.name = "dump log",
      .args = "DIR",
      .args_min = 1,

@@ -16,7 +16,7 @@ enum frame_kind {
 /* First byte of the content of a FRAME_REPORT. A build ignores the reports that it does not know.
  */
 enum frame_report {
-    REPORT_SEALED = 2,  /* u8 unsealed, client address, version; 1 had the first alone */
+    REPORT_SEALED = 2,  /* u8 can serve, client address, version; 1 had the first alone */
     REPORT_ADDRESS = 3, /* address of the cluster port, host:port */
     REPORT_FEATURE = 4, /* feature level that the node understands, u16 */
 };

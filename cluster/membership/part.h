@@ -138,6 +138,9 @@ struct part_host {
     bool stopping, replica_closed;
     /* set by feature: the cluster's level; 0: not known yet. Any thread */
     _Atomic uint16_t feature;
+    /* audit devices are enabled and none of this node takes records, so requests fail here; any
+     * thread */
+    _Atomic bool mute;
     _Atomic bool running; /* whether `rlog` is set; any thread */
 };
 

@@ -1,138 +1,287 @@
-/* Audit records: written as one line of JSON, offered to every device. */
+/* The operations of a worker: records on their way to the devices. */
 #include "audit/audit.h"
-#include "barrier/token.h"
+#include "audit/device.h"
+#include "base/mem.h"
 #include "base/trace.h"
-#include "text/json.h"
 
-void audit_init(struct audit *audit)
+/* One record offered to one device. */
+struct slot {
+    struct audit_offer offer;
+    struct flight *flight;
+    struct audit_device *device;
+    unsigned record; /* index of the record in the flight */
+    bool settled;    /* the device has answered, refused, or was left out */
+};
+
+/* Records on their way. */
+struct flight {
+    struct audit *audit;
+    struct audit_op *op; /* NULL: the request does not wait any more */
+    struct audit_set *set; /* NULL when `op` is NULL */
+    struct list link; /* in audit.waiting while `op` is set */
+    uint64_t begun_ms;
+    struct audit_record *records[AUDIT_TOGETHER];
+    unsigned accepted[AUDIT_TOGETHER]; /* devices that accepted each record */
+    unsigned n_records;
+    unsigned unsettled;   /* slots that the request waits for */
+    unsigned outstanding; /* offers that devices hold */
+    unsigned n;
+    struct slot slots[];
+};
+
+static void on_deadline(struct env_timer *timer);
+
+void audit_init(struct audit *audit, struct env *env)
 {
-    list_init(&audit->devices);
-    audit->n_devices = 0;
+    *audit = (struct audit){.env = env, .timer = {.fire = on_deadline}};
+    list_init(&audit->waiting);
 }
 
-enum status audit_enable(struct audit *audit, struct audit_device *device)
+static void forget_set(struct audit *audit)
 {
-    ASSERT(device->write != NULL && device->name != NULL);
-    if (audit->n_devices == AUDIT_DEVICES_MAX)
-        return ST_NO_SPACE;
-    list_push(&audit->devices, &device->link);
-    audit->n_devices++;
-    return ST_OK;
+    audit_set_unref(audit->set);
+    audit->set = NULL;
+    audit->view = 0;
 }
 
-static enum status put_token(struct text_writer *w, struct barrier_cipher *cipher,
-                             struct bytes token)
+void audit_done(struct audit *audit)
 {
-    char name[2 * BARRIER_MAC_BYTES + 1];
-    if (token.len == 0)
-        return ST_OK;
-    enum status st = token_name(cipher, token, name);
-    if (st == ST_SEALED)
-        return ST_OK;
-    TRY(st);
-    ASSERT(strlen(name) == sizeof name - 1);
-    text_key(w, "client_token");
-    CLEANUP(buf_done) struct buf text = {0};
-    buf_add_format(&text, "hmac-sha256:%s", name);
-    TRY(buf_status(&text));
-    text_put_bytes(w, buf_bytes(&text));
-    return ST_OK;
+    ASSERT(audit->outstanding == 0);
+    ASSERT(list_empty(&audit->waiting));
+    env_timer_stop(audit->env, &audit->timer);
+    forget_set(audit);
 }
 
-static void put_auth(struct text_writer *w, const struct audit_facts *facts)
+/* A set without devices holds nothing open. It is kept: most nodes have no other. */
+void audit_rest(struct audit *audit)
 {
-    text_key(w, "auth");
-    text_open_object(w);
-    if (facts->accessor != NULL) {
-        text_member_str(w, "accessor", facts->accessor);
-        text_member_str(w, "display_name", facts->display_name);
-        text_member_str(w, "token_type", facts->token_type);
-        text_key(w, "policies");
-        text_open_list(w);
-        for (size_t i = 0; i < facts->n_policies; i++)
-            text_put_str(w, facts->policies[i]);
-        text_close(w);
+    if (audit->set != NULL && audit->set->n_uses != 0)
+        forget_set(audit);
+}
+
+enum status audit_find(struct audit *audit, struct audit_table *table, struct state_txn *txn,
+                       struct audit_set **ret_set)
+{
+    struct audit_set *set;
+    uint64_t view = txn != NULL ? state_view(txn) : 0;
+    if (view == 0 || view != audit->view) {
+        TRY(table->get(table, txn, &set));
+        ASSERT(set->n <= set->n_uses && set->n <= AUDIT_SET_MAX);
+        audit_set_unref(audit->set);
+        audit->set = set;
+        audit->view = view;
     }
-    text_close(w);
-}
-
-static enum status put_request(struct text_writer *w, struct barrier_cipher *cipher,
-                               const struct audit_facts *facts)
-{
-    text_key(w, "request");
-    text_open_object(w);
-    text_member_str(w, "id", facts->request_id);
-    text_member_str(w, "operation", facts->operation);
-    text_key(w, "path");
-    text_put_bytes(w, facts->path);
-    text_key(w, "namespace");
-    text_open_object(w);
-    text_member_str(w, "id", facts->ns);
-    text_close(w);
-    text_member_str(w, "mount_type", facts->mount_type);
-    text_member_str(w, "remote_address", facts->peer);
-    TRY(put_token(w, cipher, facts->token));
-    text_close(w);
+    ASSERT(audit->set != NULL);
+    *ret_set = audit->set;
     return ST_OK;
 }
 
-static enum status put_record(struct buf *line, struct barrier_cipher *cipher,
-                              const struct audit_facts *facts)
+static void flight_free(struct flight *f)
 {
-    struct text_writer w = {.out = line};
-    bool reply = facts->kind == AUDIT_REPLY;
-
-    text_open_object(&w);
-    text_member_time(&w, "time", facts->time_ms);
-    text_member_str(&w, "type", reply ? "response" : "request");
-    put_auth(&w, facts);
-    TRY(put_request(&w, cipher, facts));
-    if (reply) {
-        text_key(&w, "response");
-        text_open_object(&w);
-        text_member_int(&w, "status", facts->status);
-        text_close(&w);
-    }
-    if (facts->error != NULL)
-        text_member_str(&w, "error", facts->error);
-    text_close(&w);
-    ASSERT(w.depth == 0);
-    return buf_status(line);
+    ASSERT(f->op == NULL && f->outstanding == 0);
+    f->audit->outstanding--;
+    for (unsigned i = 0; i < f->n_records; i++)
+        audit_record_unref(f->records[i]);
+    audit_set_unref(f->set);
+    mem_free(f);
 }
 
-static void on_written(struct audit_write *write, enum status st)
+/* Log when recording begins to fail and when it works again. */
+static void note_result(struct audit *audit, bool accepted)
 {
-    struct audit_op *op = write->op;
-    ASSERT(op->waiting > 0 && op->waiting <= AUDIT_DEVICES_MAX);
-    ASSERT(write >= op->writes && write < op->writes + AUDIT_DEVICES_MAX);
-    op->accepted += st == ST_OK;
-    if (--op->waiting > 0)
+    audit->failures += !accepted;
+    if (audit->failing == !accepted)
         return;
-    if (op->accepted == 0)
+    audit->failing = !accepted;
+    if (accepted)
+        trace(TRACE_WARN, "audit", "a device accepts records again");
+    else
         trace(TRACE_ERROR, "audit", "no device accepts records: requests fail");
-    buf_done(&op->line);
-    op->done(op, op->accepted > 0 ? ST_OK : ST_IO);
 }
 
-enum status audit_record(struct audit *audit, struct barrier_cipher *cipher,
-                         const struct audit_facts *facts, struct audit_op *op)
+static bool all_accepted(const struct flight *f)
 {
-    ASSERT(audit_enabled(audit) && op->done != NULL);
-    op->line = (struct buf){0};
-    enum status st = put_record(&op->line, cipher, facts);
-    if (st != ST_OK) {
-        buf_done(&op->line);
-        return st;
+    for (unsigned i = 0; i < f->n_records; i++)
+        if (f->accepted[i] == 0)
+            return false;
+    return true;
+}
+
+/* The request need not wait any more. May free the flight. A device that was left out may hold its
+ * offer until it is closed, and it is closed when no set has it any more: so the flight drops its
+ * set now. */
+static void flight_end(struct flight *f)
+{
+    struct audit_op *op = f->op;
+    bool accepted = all_accepted(f);
+    ASSERT(op != NULL && f->unsettled == 0);
+    ASSERT(f->n_records > 0 && f->n_records <= AUDIT_TOGETHER);
+    f->op = NULL;
+    list_remove(&f->link);
+    audit_set_unref(f->set);
+    f->set = NULL;
+    note_result(f->audit, accepted);
+    if (f->outstanding == 0)
+        flight_free(f);
+    op->done(op, accepted ? ST_OK : ST_IO);
+}
+
+static void on_offered(struct audit_offer *offer, enum status st)
+{
+    struct slot *slot = CONTAINER_OF(offer, struct slot, offer);
+    struct flight *f = slot->flight;
+    ASSERT(f->outstanding > 0);
+    ASSERT(slot >= f->slots && slot < f->slots + f->n);
+    f->outstanding--;
+    if (!slot->settled) {
+        ASSERT(f->op != NULL && f->unsettled > 0);
+        slot->settled = true;
+        f->unsettled--;
+        f->accepted[slot->record] += st == ST_OK;
+        if (f->unsettled == 0) {
+            flight_end(f);
+            return;
+        }
     }
-    op->waiting = audit->n_devices;
-    op->accepted = 0;
-    unsigned i = 0;
-    LIST_FOR (link, &audit->devices) {
-        struct audit_device *device = CONTAINER_OF(link, struct audit_device, link);
-        op->writes[i] = (struct audit_write){buf_bytes(&op->line), on_written, op};
-        ASSERT(i < audit->n_devices);
-        device->write(device, &op->writes[i++]);
+    if (f->outstanding == 0 && f->op == NULL)
+        flight_free(f);
+}
+
+static uint64_t deadline_of(const struct flight *f, const struct audit_device *device)
+{
+    return f->begun_ms + (device->deadline_ms != 0 ? device->deadline_ms : AUDIT_DEADLINE_MS);
+}
+
+/* Devices that were left out at one time. */
+struct late {
+    struct audit_device *devices[AUDIT_SET_MAX];
+    unsigned n;
+};
+
+static bool is_late(const struct late *late, const struct audit_device *device)
+{
+    for (unsigned i = 0; i < late->n; i++)
+        if (late->devices[i] == device)
+            return true;
+    return false;
+}
+
+/* Leave out the devices whose deadline for this flight has passed. */
+static void find_late(const struct flight *f, uint64_t now_ms, struct late *late)
+{
+    for (unsigned i = 0; i < f->n; i++) {
+        struct audit_device *device = f->slots[i].device;
+        if (f->slots[i].settled || now_ms < deadline_of(f, device) || is_late(late, device))
+            continue;
+        if (late->n == AUDIT_SET_MAX) /* devices of another set: the timer fires again for them */
+            return;
+        late->devices[late->n++] = device;
+        audit_device_leave_out(device);
     }
-    ASSERT(i == audit->n_devices);
+}
+
+/* Settle the slots of late devices. Returns when the flight has its next deadline. */
+static uint64_t settle_late(struct flight *f, const struct late *late)
+{
+    uint64_t next_ms = UINT64_MAX;
+    for (unsigned i = 0; i < f->n; i++) {
+        struct slot *slot = &f->slots[i];
+        if (slot->settled)
+            continue;
+        ASSERT(f->op != NULL);
+        if (!is_late(late, slot->device)) {
+            next_ms = MIN(next_ms, deadline_of(f, slot->device));
+            continue;
+        }
+        slot->settled = true;
+        ASSERT(f->unsettled > 0);
+        f->unsettled--;
+    }
+    return next_ms;
+}
+
+static void set_timer(struct audit *audit, uint64_t at_ms)
+{
+    if (audit->timer.slot == 0 || at_ms < audit->timer.at_ms)
+        env_timer_set(audit->env, &audit->timer, at_ms);
+}
+
+/* A deadline may have passed. A device that is late for one operation is late for all: the others
+ * of this worker do not wait for deadlines of their own. */
+static void on_deadline(struct env_timer *timer)
+{
+    struct audit *audit = CONTAINER_OF(timer, struct audit, timer);
+    uint64_t now_ms = env_mono_ms(audit->env), next_ms = UINT64_MAX;
+    struct late late = {.n = 0};
+    struct list ended, rest, *item;
+
+    ASSERT(audit->timer.slot == 0);
+    LIST_FOR (link, &audit->waiting)
+        find_late(CONTAINER_OF(link, struct flight, link), now_ms, &late);
+    list_init(&ended);
+    list_init(&rest);
+    while ((item = list_pop(&audit->waiting)) != NULL) {
+        struct flight *f = CONTAINER_OF(item, struct flight, link);
+        next_ms = MIN(next_ms, settle_late(f, &late));
+        list_push(f->unsettled == 0 ? &ended : &rest, item);
+    }
+    list_splice(&audit->waiting, &rest);
+    if (next_ms != UINT64_MAX)
+        set_timer(audit, MAX(next_ms, now_ms + 1));
+    while (!list_empty(&ended)) /* flight_end removes the first and may begin other flights */
+        flight_end(CONTAINER_OF(ended.next, struct flight, link));
+}
+
+/* Offer one record to one device. */
+static void offer_one(struct flight *f, struct slot *slot)
+{
+    slot->offer = (struct audit_offer){
+        .done = on_offered, .env = f->audit->env, .record = f->records[slot->record]};
+    slot->settled = audit_device_offer(slot->device, &slot->offer) != ST_OK;
+    f->outstanding += !slot->settled;
+    f->unsettled += !slot->settled;
+}
+
+static struct flight *flight_new(struct audit *audit, struct audit_set *set,
+                                 struct audit_record *const records[], unsigned n)
+{
+    ASSERT(set->n <= AUDIT_SET_MAX && n <= AUDIT_TOGETHER);
+    struct flight *f = mem_alloc(sizeof *f + set->n * n * sizeof f->slots[0]);
+    if (f == NULL)
+        return NULL;
+    *f = (struct flight){.audit = audit, .n_records = n, .n = set->n * n};
+    f->set = audit_set_ref(set);
+    f->begun_ms = env_mono_ms(audit->env);
+    for (unsigned i = 0; i < n; i++)
+        f->records[i] = audit_record_ref(records[i]);
+    for (unsigned i = 0; i < f->n; i++)
+        f->slots[i] = (struct slot){.flight = f, .device = set->devices[i / n], .record = i % n};
+    audit->outstanding++;
+    return f;
+}
+
+enum status audit_offer(struct audit *audit, struct audit_set *set,
+                        struct audit_record *const records[], unsigned n, struct audit_op *op)
+{
+    uint64_t next_ms = UINT64_MAX;
+    ASSERT(n > 0 && n <= AUDIT_TOGETHER && op->done != NULL);
+    ASSERT(set->n_uses != 0);
+    struct flight *f = flight_new(audit, set, records, n);
+    if (f == NULL)
+        return ST_NOMEM;
+    for (unsigned i = 0; i < f->n; i++) {
+        offer_one(f, &f->slots[i]);
+        if (!f->slots[i].settled)
+            next_ms = MIN(next_ms, deadline_of(f, f->slots[i].device));
+    }
+    if (f->unsettled == 0) {
+        note_result(audit, false);
+        flight_free(f);
+        return ST_IO;
+    }
+    ASSERT(f->outstanding == f->unsettled);
+    f->op = op;
+    list_push(&audit->waiting, &f->link);
+    set_timer(audit, next_ms);
     return ST_OK;
 }

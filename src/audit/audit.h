@@ -1,79 +1,69 @@
 /* Audit: a record of every request before it has any effect, and of every reply before it is sent
  * (PROTOCOL R20).
  *
- * A record is one line of JSON. Every enabled device is offered it; at least one must accept it,
- * else the request fails. Tokens appear as their HMAC, so that lines can be compared but not used;
- * paths, policies and errors are in clear; bodies are left out.
+ * A worker makes each record once and offers it to every device of the request's set. At least one
+ * device must accept the record, else the request fails.
+ *
+ *                  offers                       every device has answered, or was left out
+ *   audit_offer ───────────▶ waiting for devices ─────────────────────────────────────────▶ done
+ *                                  │                                                        │
+ *                                  │ deadline of a device: audit_device_leave_out           ▼
+ *                                  └────────────────────────▶ waiting for the last offer ─▶ freed
+ *
+ * 1. `done` of an operation is called once, never from inside audit_offer.
+ * 2. A device that does not answer before its deadline is left out: no operation of this worker
+ *    waits for it any more. The device takes no offers until it has answered for all it holds.
+ * 3. The records and the set of an operation live until its last offer came back, so an operation
+ *    may outlive its request.
  *
  * An audit belongs to one worker; it is used on that worker's thread alone. */
 #ifndef HOLDFAST_AUDIT_AUDIT_H
 #define HOLDFAST_AUDIT_AUDIT_H
 
-#include "barrier/barrier.h"
-#include "base/arena.h"
-#include "base/buf.h"
-#include "base/list.h"
+#include "audit/audit_set.h"
+#include "audit/record.h"
+#include "base/env.h"
 
-enum audit_kind { AUDIT_REQUEST, AUDIT_REPLY };
-
-/* The recorded facts; NULL and empty where unknown. Borrowed until `done`. */
-struct audit_facts {
-    enum audit_kind kind;
-    int64_t time_ms;
-    const char *request_id, *operation, *ns, *peer;
-    struct bytes path;
-    struct bytes token; /* in clear; recorded as its HMAC */
-    const char *accessor, *display_name, *token_type;
-    const char *const *policies;
-    size_t n_policies;
-    const char *mount_type;
-    int status;        /* of the reply */
-    const char *error; /* of the reply */
+enum {
+    AUDIT_TOGETHER = 2,      /* most records that one operation offers */
+    AUDIT_DEADLINE_MS = 2000 /* deadline of a device that states none */
 };
-
-/* One offer of a line to one device. */
-struct audit_write {
-    struct bytes line; /* without a line end; valid until `done` */
-    /* To be called once, on the worker's thread, never from inside the device's write. */
-    void (*done)(struct audit_write *write, enum status st);
-    struct audit_op *op;
-};
-
-/* Embedded in its owner. */
-struct audit_device {
-    const char *name;
-    void (*write)(struct audit_device *device, struct audit_write *write);
-    struct list link;
-};
-
-enum { AUDIT_DEVICES_MAX = 8 };
 
 struct audit {
-    struct list devices;
-    unsigned n_devices;
+    struct env *env;
+    struct audit_set *set; /* the set found last; NULL: none was found yet */
+    uint64_t view;         /* state_view of the transaction that found `set`; 0: none */
+    struct list waiting;   /* flights whose requests wait, oldest first */
+    struct env_timer timer;
+    unsigned outstanding; /* flights that a device has not given back */
+    bool failing;         /* no device accepted the newest record */
+    uint64_t failures;    /* records that no device accepted */
 };
-/* Without devices. */
-void audit_init(struct audit *audit);
-/* ST_NO_SPACE: AUDIT_DEVICES_MAX are enabled. */
-NODISCARD enum status audit_enable(struct audit *audit, struct audit_device *device);
-/* Without a device every record counts as accepted, and none needs to be made. */
-static inline bool audit_enabled(const struct audit *audit)
-{
-    return audit->n_devices != 0;
-}
 
-/* One record on its way. Embedded; zero-initialise and set `done`. */
+/* The operation of one request. Embedded; zero-initialise and set `done`. */
 struct audit_op {
-    /* ST_OK: a device accepted it. ST_IO: none did. Last touch. */
+    /* ST_OK: for each record, a device accepted it. ST_IO: no device accepted one of the records.
+     * Last touch. */
     void (*done)(struct audit_op *op, enum status st);
-    struct audit_write writes[AUDIT_DEVICES_MAX]; /* one for each device */
-    unsigned waiting, accepted;                   /* devices */
-    struct buf line;
 };
-/* Offer a record to every device; at least one is enabled. `cipher` makes the HMACs; a token cannot
- * be recorded while the barrier is sealed and is then left out. ST_OK: `done` follows.
- * ST_NOMEM, ST_CRYPTO: it does not. */
-NODISCARD enum status audit_record(struct audit *audit, struct barrier_cipher *cipher,
-                                   const struct audit_facts *facts, struct audit_op *op);
+
+/* Without an operation under way. */
+void audit_init(struct audit *audit, struct env *env);
+/* No operation may wait, and no offer may be outstanding. */
+void audit_done(struct audit *audit);
+
+/* The devices for a request whose transaction is `txn`; NULL: it has none. The set is borrowed: it
+ * may change with the next call. Statuses as audit_table.get. */
+NODISCARD enum status audit_find(struct audit *audit, struct audit_table *table,
+                                 struct state_txn *txn, struct audit_set **ret_set);
+
+/* The worker has no request under way: keep no set, so that devices that were disabled close. */
+void audit_rest(struct audit *audit);
+
+/* Offer `n` records, in this order, to every device of the set. ST_OK: op->done follows. ST_IO:
+ * every device refused at once. ST_NOMEM. */
+NODISCARD enum status audit_offer(struct audit *audit, struct audit_set *set,
+                                  struct audit_record *const records[], unsigned n,
+                                  struct audit_op *op);
 
 #endif

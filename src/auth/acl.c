@@ -34,6 +34,8 @@ struct acl_node {
 
 struct acl {
     struct arena arena;
+    const struct policy **policies; /* policies that the ACL was made from */
+    size_t n_policies;
     const struct policy_rule **rules; /* rules in order of rule_order, each pattern once */
     size_t n;
     struct acl_node *top;
@@ -122,9 +124,13 @@ static enum status rules_merge(struct acl *acl, const struct policy_rule **rules
     if (j - i == 1)
         return ST_OK;
     struct policy_rule *merged = arena_alloc(&acl->arena, sizeof *merged);
-    if (merged == NULL)
+    const struct policy_rule **parts = arena_alloc(&acl->arena, (j - i) * sizeof *parts);
+    if (merged == NULL || parts == NULL)
         return ST_NOMEM;
     *merged = *rules[i];
+    memcpy(parts, rules + i, (j - i) * sizeof *parts);
+    merged->merged = parts;
+    merged->n_merged = j - i;
     for (size_t k = i + 1; k < j; k++) {
         merged->caps |= rules[k]->caps;
         TRY(acl_param_merge(&acl->arena, merged, rules[k]));
@@ -140,8 +146,12 @@ static enum status rules_gather(struct acl *acl, const struct policy *const *pol
     for (size_t i = 0; i < n; i++)
         room += policies[i]->n;
     const struct policy_rule **rules = arena_alloc(&acl->arena, room * sizeof *rules);
-    if (rules == NULL)
+    acl->policies = arena_alloc(&acl->arena, (n + 1) * sizeof *acl->policies);
+    if (rules == NULL || acl->policies == NULL)
         return ST_NOMEM;
+    for (size_t i = 0; i < n; i++)
+        acl->policies[i] = policies[i];
+    acl->n_policies = n;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < policies[i]->n; k++)
             if (!policies[i]->rules[k].templated)
@@ -450,12 +460,40 @@ enum status acl_check(const struct acl *acl, const struct acl_question *question
     *ret_rule = NULL;
     if (acl->root)
         return ST_OK;
-    const struct policy_rule *rule = rule_decide(acl, question);
+    const struct policy_rule *rule = *ret_rule = rule_decide(acl, question);
     if (rule == NULL || (rule->caps & question->caps) != question->caps ||
         !wrap_allowed(rule, question->wrap_s))
         return ST_DENIED;
     ASSERT(rule->caps != CAP_DENY);
-    *ret_rule = rule;
+    return ST_OK;
+}
+
+/* The policy that has this rule of one policy. */
+static const char *name_of(const struct acl *acl, const struct policy_rule *rule)
+{
+    for (size_t i = 0; i < acl->n_policies; i++) {
+        const struct policy *policy = acl->policies[i];
+        if (rule >= policy->rules && rule < policy->rules + policy->n)
+            return policy->name;
+    }
+    return NULL;
+}
+
+enum status acl_rule_policies(const struct acl *acl, const struct policy_rule *rule,
+                              struct arena *arena, const char *const **ret_names, size_t *ret_n)
+{
+    const struct policy_rule *const *parts = rule->merged != NULL ? rule->merged : &rule;
+    size_t n = rule->merged != NULL ? rule->n_merged : 1, have = 0;
+    const char **names = arena_alloc(arena, n * sizeof *names);
+    ASSERT(!acl->root);
+    if (names == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < n; i++) {
+        names[have] = name_of(acl, parts[i]);
+        have += names[have] != NULL;
+    }
+    *ret_names = names;
+    *ret_n = have;
     return ST_OK;
 }
 

@@ -39,10 +39,17 @@ struct acl_question {
     bool list;      /* the request lists the folder at `path` */
     int64_t wrap_s; /* TTL for which the reply is wrapped; 0: the reply is not wrapped */
 };
-/* Whether the ACL allows a request. *ret_rule is the rule that allows the request, for
- * acl_param_allow; NULL for root. The rule lives as long as the ACL. ST_DENIED. */
+/* Whether the ACL allows a request. *ret_rule is the rule that decided, for acl_param_allow and for
+ * audit records; NULL for root, and if no rule fits the path. The rule lives as long as the ACL.
+ * ST_DENIED. */
 NODISCARD enum status acl_check(const struct acl *acl, const struct acl_question *question,
                                 const struct policy_rule **ret_rule);
+
+/* The names of the policies that have the rule, in the arena; policies without a name are left out.
+ * ST_NOMEM. */
+NODISCARD enum status acl_rule_policies(const struct acl *acl, const struct policy_rule *rule,
+                                        struct arena *arena, const char *const **ret_names,
+                                        size_t *ret_n);
 
 /* All capabilities at a path; 0 where denied. A path that ends in '/' is a folder to be listed. */
 unsigned acl_capabilities(const struct acl *acl, struct bytes path);

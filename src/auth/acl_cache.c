@@ -121,7 +121,8 @@ static void shared_drop(struct acl_cache *cache, struct shared_policy *shared)
     mem_free(shared);
 }
 
-static enum status shared_compile(struct bytes text, struct bytes key, struct shared_policy *shared)
+static enum status shared_compile(struct bytes text, struct bytes key, struct bytes name,
+                                  struct shared_policy *shared)
 {
     struct reason why = {{0}};
     uint8_t *copy = mem_alloc(key.len);
@@ -137,16 +138,18 @@ static enum status shared_compile(struct bytes text, struct bytes key, struct sh
     }
     memcpy(copy, key.data, key.len);
     shared->key = bytes_of(copy, key.len);
+    /* without memory audit records lack the name */
+    shared->policy->name = arena_str(&shared->policy->arena, name);
     return ST_OK;
 }
 
 static enum status shared_add(struct acl_cache *cache, struct bytes text, struct bytes key,
-                              struct shared_policy **ret_shared)
+                              struct bytes name, struct shared_policy **ret_shared)
 {
     struct shared_policy *shared = mem_zalloc(sizeof *shared);
     if (shared == NULL)
         return ST_NOMEM;
-    enum status st = shared_compile(text, key, shared);
+    enum status st = shared_compile(text, key, name, shared);
     if (st != ST_OK) {
         mem_free(shared);
         return st;
@@ -197,7 +200,7 @@ static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, co
         return ST_OK;
     TRY(st);
     struct shared_policy *fresh;
-    TRY(shared_add(cache, record.text, key, &fresh));
+    TRY(shared_add(cache, record.text, key, name, &fresh));
     fresh->expire_ms = record.expire_ms;
     if (shared != NULL) {
         ASSERT(shared->listed);

@@ -5,10 +5,6 @@
 #include "text/utf8.h"
 
 #define POLICY_KIND "policy"
-#define END_KIND "policyend"
-
-enum { UPKEEP_STEPS = 100 };
-
 /* The decoded record of a policy: the fields of the schema. */
 struct stored {
     const char *text;
@@ -166,27 +162,18 @@ enum status policy_load(struct state_txn *txn, const char *ns, struct bytes name
     return record_decode(txn, stored.value, ret_record);
 }
 
-/* The key in the index of policies that end. `name` is zero-terminated. */
-static enum status end_key(struct state_txn *txn, const char *ns, int64_t expire_ms,
-                           struct bytes name, struct bytes *ret_key)
-{
-    return state_ns_time_key(txn->arena, ns, END_KIND, expire_ms, (const char *)name.data, ret_key);
-}
-
+/* `name` is zero-terminated. */
 static enum status move_end(struct state_txn *txn, const char *ns, struct bytes name,
                             int64_t before_ms, int64_t after_ms)
 {
-    struct bytes key;
+    const char *id = (const char *)name.data; /* zero-terminated */
     ASSERT(before_ms >= 0 && before_ms < TEXT_TIME_END);
     ASSERT(after_ms >= 0 && after_ms < TEXT_TIME_END);
-    if (before_ms != 0 && before_ms != after_ms) {
-        TRY(end_key(txn, ns, before_ms, name, &key));
-        TRY(state_delete(txn, key));
-    }
-    if (after_ms == 0 || before_ms == after_ms)
+    if (before_ms == after_ms)
         return ST_OK;
-    TRY(end_key(txn, ns, after_ms, name, &key));
-    return state_put(txn, key, (struct bytes){0});
+    if (before_ms != 0)
+        TRY(expiry_drop(txn, &policy_expiry, ns, before_ms, id));
+    return after_ms != 0 ? expiry_put(txn, &policy_expiry, ns, after_ms, id) : ST_OK;
 }
 
 enum status policy_save(struct state_txn *txn, const char *ns, struct bytes name,
@@ -234,46 +221,23 @@ enum status policy_delete(struct state_txn *txn, const char *ns, struct bytes na
     return state_delete(txn, key);
 }
 
-/* Delete an index key, and also the policy that the key names if that policy has expired. A policy
- * whose record cannot be read is kept: tokens with this policy are refused until an operator
- * deletes the record. */
-static enum status index_expire(struct state_txn *txn, struct bytes index, struct bytes name,
-                                int64_t now_ms)
+/* Delete a policy whose entry of the expiry index has come up. A policy whose record cannot be read
+ * is kept without the entry: tokens with this policy are refused until an operator deletes the
+ * record. */
+static enum status policy_expire(const struct expiry_task *task)
 {
     struct policy_record record;
-    struct bytes key;
-    TRY(state_delete(txn, index));
-    enum status st = policy_load(txn, STATE_NS_ROOT, name, &record);
-    if (st == ST_NOT_FOUND || st == ST_CORRUPT ||
-        (st == ST_OK && !policy_has_expired(&record, now_ms)))
-        return ST_OK;
+    struct bytes key, name = bytes_str(task->id);
+    enum status st = policy_load(task->txn, task->ns, name, &record);
+    if (st == ST_CORRUPT || (st == ST_OK && !policy_has_expired(&record, task->now_ms)))
+        return ST_NOT_FOUND;
     TRY(st);
-    TRY(policy_key(txn->arena, STATE_NS_ROOT, name, &key));
-    return state_delete(txn, key);
+    TRY(policy_key(task->txn->arena, task->ns, name, &key));
+    return state_delete(task->txn, key);
 }
 
-enum status policy_upkeep(struct state_txn *txn, int64_t now_ms)
-{
-    struct state_walk *walk = arena_alloc(txn->arena, sizeof *walk);
-    unsigned steps = UPKEEP_STEPS;
-    struct bytes prefix, end;
-
-    if (walk == NULL)
-        return ST_NOMEM;
-    TRY(state_ns_key(txn->arena, STATE_NS_ROOT, END_KIND, (struct bytes){0}, NULL, &prefix));
-    TRY(state_ns_time_key(txn->arena, STATE_NS_ROOT, END_KIND, now_ms + 1, "", &end));
-    for (state_walk(txn, prefix, walk); steps > 0 && state_walk_next(walk); steps--) {
-        if (bytes_cmp(walk->key, end) >= 0)
-            return ST_OK;
-        struct bytes index = bytes_of(arena_dup(txn->arena, walk->key), walk->key.len);
-        size_t before = MIN(prefix.len + STATE_TIME_DIGITS + 1, walk->key.len);
-        const char *name = arena_str(txn->arena, bytes_from(walk->key, before));
-        if (index.data == NULL || name == NULL)
-            return ST_NOMEM;
-        TRY(index_expire(txn, index, bytes_str(name), now_ms));
-    }
-    return ST_OK;
-}
+const struct expiry_kind policy_expiry = {
+    .name = "policy", .former_end = "policyend", .end = policy_expire};
 
 enum status policy_found(struct state_txn *txn, const char *ns, int64_t now_ms)
 {

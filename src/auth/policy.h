@@ -10,14 +10,14 @@
  * how several policies are merged.
  *
  * A policy is stored at s/ns/NS/policy/NAME. It may have an expiry in cluster time: from then on
- * the policy grants nothing and cannot be read, whether or not its record was already deleted. The
- * index s/ns/NS/policyend/TIME/NAME says when to delete the record. "root" and "response-wrapping"
+ * the policy grants nothing and cannot be read, whether or not its record was already deleted. An
+ * entry of the expiry index says when to delete the record. "root" and "response-wrapping"
  * are never stored. "default" is stored when the cluster is initialised; where it is not stored (an
  * older cluster), policy_builtin gives its text. */
 #ifndef HOLDFAST_AUTH_POLICY_H
 #define HOLDFAST_AUTH_POLICY_H
 
-#include "state/state.h"
+#include "lease/expiry.h"
 #include "text/value.h"
 
 #define AUTH_POLICY_ROOT "root"
@@ -72,11 +72,15 @@ struct policy_rule {
     const struct bytes *required; /* names of required parameters, in lower case */
     size_t n_required;
     int64_t min_wrap_s, max_wrap_s; /* bounds of the wrapping TTL; 0: none */
+    /* The rules that an ACL merged into this rule; NULL: the rule is of one policy. */
+    const struct policy_rule *const *merged;
+    size_t n_merged;
 };
 
 /* A compiled policy, which never changes. */
 struct policy {
     struct arena arena; /* memory of the rules */
+    const char *name;   /* set by the owner; NULL: the policy has no name */
     const struct policy_rule *rules;
     size_t n;
 };
@@ -120,9 +124,8 @@ NODISCARD enum status policy_save(struct state_txn *txn, const char *ns, struct 
 /* Stage the deletion of a policy, even if its record cannot be read. ST_OK also when no policy is
  * stored. As state_delete. */
 NODISCARD enum status policy_delete(struct state_txn *txn, const char *ns, struct bytes name);
-/* Background work for the active node: stage the deletion of some expired policies. If nothing is
- * staged, no policy has expired. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
-NODISCARD enum status policy_upkeep(struct state_txn *txn, int64_t now_ms);
+/* Background work of the active node: the deletion of an expired policy. */
+extern const struct expiry_kind policy_expiry;
 /* Store the built-in policies of a new cluster. As policy_save. */
 NODISCARD enum status policy_found(struct state_txn *txn, const char *ns, int64_t now_ms);
 

@@ -254,14 +254,16 @@ enum status auth_token_use(const struct auth_scope *s, struct auth_token *token)
     return token_store_put(s, token);
 }
 
-/* Make the id of `bearer`. ST_EXISTS: another token has the id. */
-static enum status claim_id(const struct auth_scope *s, struct bytes bearer, const char **ret_id)
+/* Make the id of `bearer`. ST_EXISTS: another token has the id. A bearer that a client chose may be
+ * that of a token that has ended; one that was drawn is new. */
+static enum status claim_id(const struct auth_scope *s, struct bytes bearer, bool chosen,
+                            const char **ret_id)
 {
     TRY(id_of(s, bearer, ret_id));
     enum status st = token_store_exists(s, *ret_id);
     if (st != ST_NOT_FOUND)
         return st == ST_OK ? ST_EXISTS : st;
-    return token_tree_is_clean(s, *ret_id);
+    return chosen ? token_tree_is_clean(s, *ret_id) : ST_OK;
 }
 
 enum status auth_token_create(const struct auth_scope *s, struct env *env, struct auth_token *token,
@@ -286,9 +288,10 @@ enum status auth_token_create(const struct auth_scope *s, struct env *env, struc
     text_random(env, accessor, AUTH_ACCESSOR_LEN);
     token->accessor = accessor;
     token_make(env, made);
-    if (*bearer == NULL)
+    bool chosen = *bearer != NULL;
+    if (!chosen)
         *bearer = made;
-    TRY(claim_id(s, bytes_str(*bearer), &token->id));
+    TRY(claim_id(s, bytes_str(*bearer), chosen, &token->id));
     ASSERT(strlen(token->id) == AUTH_TOKEN_ID_LEN);
     return token_store_add(s, token);
 }

@@ -6,17 +6,20 @@
  * the transaction, so a token that is revoked meanwhile authorises nothing (PROTOCOL R3). Cluster
  * time decides expiry (R16).
  *
- * token_store.h lists the keys of a stored token. Two more keys outlive the record:
+ * token_store.h lists the keys of a stored token. Three more keys outlive the record:
  *
- *   s/ns/NS/revoked/ID            the token has ended; its children and cubbyhole may still exist
+ *   s/unfinished/NS/token/ID      the token has ended; its children, leases and cubbyhole may still
+ *                                 exist
  *   s/ns/NS/cubby/ID/…            the cubbyhole of the token
+ *   s/ns/NS/token-lease/ID/LEASE  a lease that the token has (lease/lease.h)
  *
  * 1. A token is valid while its own record and those of all its ancestors exist and none has
  *    expired. So the small transaction that ends one token ends all its descendants at once, on
  *    every node. Their records are deleted later (token_tree.h).
- * 2. A token that has ended gets no new children or records, because its own record is a
+ * 2. A token that has ended gets no new children, leases or records, because its own record is a
  *    precondition of each. So the keys below the token can only become fewer.
- * 3. The id of an ended token is not used again until its children and cubbyhole are deleted. */
+ * 3. The id of an ended token is not used again until its children, leases and cubbyhole are
+ *    deleted. */
 #ifndef HOLDFAST_AUTH_TOKEN_H
 #define HOLDFAST_AUTH_TOKEN_H
 

@@ -40,19 +40,12 @@ static enum status token_lease_find(const struct lease_scope *s, struct lease *l
     return ST_OK;
 }
 
-static enum status token_lease_check(const struct lease_scope *s, const struct lease *lease)
-{
-    const struct auth_scope scope = scope_of(s);
-    struct auth_token token;
-    return auth_token_load_id(&scope, token_of(lease)->id, &token);
-}
-
 static enum status token_lease_renew(const struct lease_scope *s, struct lease *lease,
-                                     int64_t wanted_s, struct reason *why)
+                                     struct lease_ttl *ttl, struct reason *why)
 {
     (void)s; /* every kind of lease has this signature */
     (void)lease;
-    (void)wanted_s;
+    (void)ttl;
     reason_set(why, "tokens cannot be renewed through this endpoint: use auth/token/renew");
     return ST_INVALID;
 }
@@ -63,6 +56,18 @@ static enum status token_lease_end(const struct lease_scope *s, const struct lea
     return token_tree_end(&scope, token_of(lease), TOKEN_END_TREE);
 }
 
+static enum status token_lease_check_token(const struct lease_scope *s, const char *id)
+{
+    const struct auth_scope scope = scope_of(s);
+    struct auth_token token;
+    return auth_token_load_id(&scope, id, &token);
+}
+
+static enum status token_lease_check(const struct lease_scope *s, const struct lease *lease)
+{
+    return token_lease_check_token(s, token_of(lease)->id);
+}
+
 const struct lease_kind token_lease_kind = {
     .name = "token",
     .indexed = true,
@@ -70,4 +75,5 @@ const struct lease_kind token_lease_kind = {
     .check = token_lease_check,
     .renew = token_lease_renew,
     .end = token_lease_end,
+    .check_token = token_lease_check_token,
 };

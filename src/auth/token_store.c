@@ -1,5 +1,6 @@
 #include "auth/token_store.h"
 #include "auth/token_cache.h"
+#include "auth/token_tree.h"
 #include "base/plant.h"
 #include "lease/lease.h"
 #include "state/ns_key.h"
@@ -8,12 +9,6 @@ static enum status store_key(const struct auth_scope *s, const char *kind, const
                              const char *second, struct bytes *ret_key)
 {
     return state_ns_key(s->txn->arena, s->ns, kind, bytes_str(first), second, ret_key);
-}
-
-enum status token_store_expire_key(const struct auth_scope *s, int64_t expire_ms, const char *id,
-                                   struct bytes *ret_key)
-{
-    return state_ns_time_key(s->txn->arena, s->ns, "expire", expire_ms, id, ret_key);
 }
 
 /* Reading tokens */
@@ -78,8 +73,8 @@ enum status token_store_exists(const struct auth_scope *s, const char *id)
 
 /* Changing tokens */
 
-/* token_store_put and put_expiry are exempt from the state limit, because they mostly replace a
- * record and a key of expiry. The other keys of a new token are not exempt. */
+/* token_store_put and expiry_put are exempt from the state limit, because they mostly replace a
+ * record and an entry. The other keys of a new token are not exempt. */
 enum status token_store_put(const struct auth_scope *s, const struct auth_token *token)
 {
     CLEANUP(buf_done) struct buf record = {0};
@@ -98,29 +93,31 @@ enum status token_store_put(const struct auth_scope *s, const struct auth_token 
 
 static enum status put_expiry(const struct auth_scope *s, const struct auth_token *token)
 {
-    struct bytes key;
-    if (token->expire_ms == 0)
-        return ST_OK;
-    TRY(token_store_expire_key(s, token->expire_ms, token->id, &key));
-    return state_put_exempt(s->txn, key, (struct bytes){0});
+    return token->expire_ms == 0
+               ? ST_OK
+               : expiry_put(s->txn, &token_expiry, s->ns, token->expire_ms, token->id);
+}
+
+static enum status drop_expiry(const struct auth_scope *s, const struct auth_token *token)
+{
+    return token->expire_ms == 0
+               ? ST_OK
+               : expiry_drop(s->txn, &token_expiry, s->ns, token->expire_ms, token->id);
 }
 
 enum status token_store_update(const struct auth_scope *s, const struct auth_token *before,
                                const struct auth_token *after)
 {
-    struct bytes key;
-
     ASSERT(strcmp(before->id, after->id) == 0 && before->id[0] != '\0');
     /* An update does not move the keys of accessor and lease. */
     ASSERT(strcmp(before->accessor, after->accessor) == 0);
     ASSERT(strcmp(before->path, after->path) == 0);
     /* an update does not turn a lease into a token without expiry, or back */
     ASSERT((before->expire_ms == 0) == (after->expire_ms == 0));
-    if (before->expire_ms != after->expire_ms && before->expire_ms != 0) {
-        TRY(token_store_expire_key(s, before->expire_ms, before->id, &key));
-        TRY(state_delete(s->txn, key));
+    if (before->expire_ms != after->expire_ms) {
+        TRY(drop_expiry(s, before));
+        TRY(put_expiry(s, after));
     }
-    TRY(put_expiry(s, after));
     return token_store_put(s, after);
 }
 
@@ -151,8 +148,6 @@ static enum status delete_at(const struct auth_scope *s, const char *kind, const
 
 enum status token_store_delete(const struct auth_scope *s, const struct auth_token *token)
 {
-    struct bytes key;
-
     ASSERT(token->id[0] != '\0' && token->accessor[0] != '\0');
     TRY(delete_at(s, "token", token->id, NULL));
     TRY(delete_at(s, "accessor", token->accessor, NULL));
@@ -161,6 +156,5 @@ enum status token_store_delete(const struct auth_scope *s, const struct auth_tok
     if (token->expire_ms == 0)
         return ST_OK;
     TRY(lease_index_drop(s->txn, s->ns, token->path, token->id));
-    TRY(token_store_expire_key(s, token->expire_ms, token->id, &key));
-    return state_delete(s->txn, key);
+    return drop_expiry(s, token);
 }

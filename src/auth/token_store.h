@@ -3,8 +3,8 @@
  *   s/ns/NS/token/ID              the record (token_record.h)
  *   s/ns/NS/accessor/ACCESSOR     the id of the accessor's token
  *   s/ns/NS/child/PARENT/ID       a child of PARENT
- *   s/ns/NS/expire/TIME/ID        when the token ends: ms of cluster time, 12 hex digits
  *   s/ns/NS/lease/PATH/ID         the token is a lease (lease/lease.h), unless it never ends
+ *   s/expire/TIME/NS/token/ID     the time when it ends (lease/expiry.h)
  *
  * token.h decides whether a token is valid. */
 #ifndef HOLDFAST_AUTH_TOKEN_STORE_H
@@ -42,18 +42,13 @@ NODISCARD enum status token_store_add(const struct auth_scope *scope,
 /* Stage a changed record whose expiry is unchanged. As token_store_update. */
 NODISCARD enum status token_store_put(const struct auth_scope *scope,
                                       const struct auth_token *token);
-/* Stage a changed record and key of expiry of a token. `before` is the token as it was loaded.
- * Exempt from the state limit. As state_put. */
+/* Stage a changed record of a token, and its entry of the expiry index. `before` is the token as it
+ * was loaded. Exempt from the state limit. As state_put. */
 NODISCARD enum status token_store_update(const struct auth_scope *scope,
                                          const struct auth_token *before,
                                          const struct auth_token *after);
 /* Stage the deletion of a token and its keys. As state_delete. */
 NODISCARD enum status token_store_delete(const struct auth_scope *scope,
                                          const struct auth_token *token);
-
-/* The key of expiry of a token. With an empty `id`: the prefix of all tokens that expire at
- * `expire_ms`. ST_NOMEM. */
-NODISCARD enum status token_store_expire_key(const struct auth_scope *scope, int64_t expire_ms,
-                                             const char *id, struct bytes *ret_key);
 
 #endif

@@ -1,4 +1,6 @@
 #include "auth/token_tree.h"
+#include "base/trace.h"
+#include "lease/lease.h"
 #include "state/ns_key.h"
 
 #define MARK_TREE "t"
@@ -20,10 +22,15 @@ static enum status delete_key(const struct auth_scope *s, const char *kind, cons
     return state_delete(s->txn, key);
 }
 
+static enum status mark_key(const struct auth_scope *s, const char *id, struct bytes *ret_key)
+{
+    return expiry_mark_key(s->txn, &token_expiry, s->ns, id, ret_key);
+}
+
 static enum status put_mark(const struct auth_scope *s, const char *id, enum token_end how)
 {
     struct bytes key;
-    TRY(key_of(s, "revoked", id, NULL, &key));
+    TRY(mark_key(s, id, &key));
     return state_put_exempt(s->txn, key,
                             how == TOKEN_END_TREE ? BYTES(MARK_TREE) : BYTES(MARK_CHILDREN));
 }
@@ -40,7 +47,7 @@ static enum status read_mark(const struct auth_scope *s, const char *id, enum to
 {
     struct bytes key;
     struct state_value stored;
-    TRY(key_of(s, "revoked", id, NULL, &key));
+    TRY(mark_key(s, id, &key));
     TRY(state_get(s->txn, key, &stored));
     *ret_how = bytes_eq(stored.value, BYTES(MARK_CHILDREN)) ? TOKEN_END_CHILDREN : TOKEN_END_TREE;
     return ST_OK;
@@ -56,7 +63,7 @@ enum status token_tree_left_children(const struct auth_scope *s, const char *id)
 enum status token_tree_is_clean(const struct auth_scope *s, const char *id)
 {
     struct bytes key;
-    TRY(key_of(s, "revoked", id, NULL, &key));
+    TRY(mark_key(s, id, &key));
     enum status st = state_exists(s->txn, key);
     return st == ST_NOT_FOUND ? ST_OK : st == ST_OK ? ST_BUSY : st;
 }
@@ -82,13 +89,9 @@ static enum status last_segment(const struct auth_scope *s, struct bytes key, co
 static enum status prefix_is_empty(const struct auth_scope *s, const char *kind, const char *id,
                                    bool *ret_empty)
 {
-    struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
     struct bytes prefix;
-    if (walk == NULL)
-        return ST_NOMEM;
     TRY(key_of(s, kind, id, "", &prefix));
-    state_walk(s->txn, prefix, walk);
-    *ret_empty = !state_walk_next(walk);
+    *ret_empty = state_count(s->txn, prefix) == 0;
     return ST_OK;
 }
 
@@ -106,13 +109,22 @@ static enum status drop_kept(const struct auth_scope *s, const char *id)
     return ST_OK;
 }
 
+static enum status has_leases(const struct auth_scope *s, const char *id, bool *ret_has)
+{
+    struct bytes prefix;
+    TRY(lease_token_prefix(s->txn->arena, s->ns, id, &prefix));
+    *ret_has = state_count(s->txn, prefix) != 0;
+    return ST_OK;
+}
+
 /* End a child of a token that ended with its descendants. No request can use the child any more. */
 static enum status child_end(const struct auth_scope *s, const struct auth_token *child)
 {
-    bool childless;
+    bool childless, leases;
     TRY(token_store_delete(s, child));
     TRY(prefix_is_empty(s, "child", child->id, &childless));
-    return childless ? drop_kept(s, child->id) : put_mark(s, child->id, TOKEN_END_TREE);
+    TRY(has_leases(s, child->id, &leases));
+    return childless && !leases ? drop_kept(s, child->id) : put_mark(s, child->id, TOKEN_END_TREE);
 }
 
 static enum status make_orphan(const struct auth_scope *s, const struct auth_token *child)
@@ -123,6 +135,17 @@ static enum status make_orphan(const struct auth_scope *s, const struct auth_tok
     return token_store_update(s, child, &orphan);
 }
 
+/* End a child whose record cannot be read. The child cannot be used, but it may have
+ * descendants. Keys that only the record names stay. Each is dropped when the record is looked for.
+ */
+static enum status damaged_child_end(const struct auth_scope *s, const char *parent, const char *id)
+{
+    trace(TRACE_WARN, "auth", "the record of token %s cannot be read: it ends with its parent", id);
+    TRY(delete_key(s, "token", id, NULL));
+    TRY(delete_key(s, "child", parent, id));
+    return put_mark(s, id, TOKEN_END_TREE);
+}
+
 static enum status child_sweep(const struct auth_scope *s, const char *parent, const char *id,
                                enum token_end how)
 {
@@ -131,21 +154,43 @@ static enum status child_sweep(const struct auth_scope *s, const char *parent, c
     enum status st = token_store_load(s, id, &child);
     if (st == ST_NOT_FOUND)
         return delete_key(s, "child", parent, id);
+    if (st == ST_CORRUPT)
+        return damaged_child_end(s, parent, id);
     TRY(st);
     if (strcmp(child.parent, parent) != 0)
         return delete_key(s, "child", parent, id);
     return how == TOKEN_END_TREE ? child_end(s, &child) : make_orphan(s, &child);
 }
 
-/* Delete the children and the cubbyhole of one ended token, then its mark. */
-static enum status mark_sweep(const struct auth_scope *s, const char *id, unsigned *steps)
+static enum status end_leases(const struct auth_scope *s, const struct lease_kinds *kinds,
+                              const char *id, unsigned *steps, bool *ret_all)
+{
+    const struct lease_scope scope = {
+        .txn = s->txn, .ns = s->ns, .kinds = kinds, .now_ms = s->now_ms};
+    return lease_end_of_token(&scope, id, steps, ret_all);
+}
+
+/* Delete the cubbyhole of an ended token, then its mark. */
+static enum status mark_finish(const struct auth_scope *s, const char *id)
+{
+    struct bytes key;
+    TRY(drop_kept(s, id));
+    TRY(mark_key(s, id, &key));
+    TRY(state_exists(s->txn, key)); /* the mark is a precondition: it may be moved (expiry.h) */
+    return state_delete(s->txn, key);
+}
+
+/* Delete the children, the leases and the cubbyhole of one ended token, then its mark. */
+static enum status mark_sweep(const struct auth_scope *s, const struct lease_kinds *kinds,
+                              const char *id, unsigned *steps)
 {
     struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
     struct bytes prefix;
     enum token_end how;
     const char *child;
+    bool all;
 
-    ASSERT(*steps > 0 && *steps <= TOKEN_SWEEP_STEPS);
+    ASSERT(*steps > 0);
     if (walk == NULL)
         return ST_NOMEM;
     TRY(read_mark(s, id, &how));
@@ -156,69 +201,44 @@ static enum status mark_sweep(const struct auth_scope *s, const char *id, unsign
         TRY(last_segment(s, walk->key, &child));
         TRY(child_sweep(s, id, child, how));
     }
-    TRY(drop_kept(s, id));
-    return delete_key(s, "revoked", id, NULL);
+    TRY(end_leases(s, kinds, id, steps, &all));
+    if (!all)
+        return ST_OK;
+    return mark_finish(s, id);
 }
 
-static enum status marks_sweep(const struct auth_scope *s, unsigned *steps)
-{
-    struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
-    struct bytes prefix;
-    const char *id;
+/* Background work */
 
-    if (walk == NULL)
-        return ST_NOMEM;
-    TRY(key_of(s, "revoked", "", NULL, &prefix));
-    for (state_walk(s->txn, prefix, walk); *steps > 0 && state_walk_next(walk); --*steps) {
-        TRY(last_segment(s, walk->key, &id));
-        TRY(mark_sweep(s, id, steps));
-        ASSERT(*steps <= TOKEN_SWEEP_STEPS); /* the callees count `steps` down, never below 0 */
-        if (*steps == 0)
-            return ST_OK;
-    }
-    return ST_OK;
+static struct auth_scope scope_of(const struct expiry_task *task)
+{
+    return (struct auth_scope){
+        .txn = task->txn, .cipher = task->txn->cipher, .ns = task->ns, .now_ms = task->now_ms};
 }
 
-/* Expiring tokens */
-
-static enum status token_expire(const struct auth_scope *s, struct bytes expire_key)
+static enum status token_expire(const struct expiry_task *task)
 {
+    const struct auth_scope scope = scope_of(task);
     struct auth_token token;
-    const char *id;
 
-    TRY(last_segment(s, expire_key, &id));
-    enum status st = token_store_load(s, id, &token);
-    if (st == ST_NOT_FOUND ||
-        (st == ST_OK && (token.expire_ms == 0 || token.expire_ms > s->now_ms)))
-        /* the key is stale: the record has another expiry, or none */
-        return state_delete(s->txn, expire_key);
-    TRY(st);
-    return token_tree_end(s, &token, TOKEN_END_TREE);
+    TRY(token_store_load(&scope, task->id, &token));
+    if (token.expire_ms == 0 || token.expire_ms > task->now_ms)
+        return ST_NOT_FOUND;
+    return token_tree_end(&scope, &token, TOKEN_END_TREE);
 }
 
-static enum status tokens_expire(const struct auth_scope *s, unsigned *steps)
+static enum status token_sweep(const struct expiry_task *task, unsigned *steps)
 {
-    struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
-    struct bytes prefix, end;
-
-    ASSERT(*steps > 0 && *steps <= TOKEN_SWEEP_STEPS);
-    if (walk == NULL)
-        return ST_NOMEM;
-    TRY(key_of(s, "expire", "", NULL, &prefix));
-    TRY(token_store_expire_key(s, s->now_ms + 1, "", &end));
-    for (state_walk(s->txn, prefix, walk); *steps > 0 && state_walk_next(walk); --*steps) {
-        if (bytes_cmp(walk->key, end) >= 0)
-            return ST_OK;
-        TRY(token_expire(s, walk->key));
-    }
-    return ST_OK;
+    const struct auth_scope scope = scope_of(task);
+    bool childless, leases;
+    TRY(prefix_is_empty(&scope, "child", task->id, &childless));
+    TRY(has_leases(&scope, task->id, &leases));
+    if (childless && !leases) /* as most tokens are: no walk, and the mark need not be read */
+        return mark_finish(&scope, task->id);
+    return mark_sweep(&scope, task->leases, task->id, steps);
 }
 
-enum status token_tree_upkeep(struct state_txn *txn, int64_t now_ms)
-{
-    unsigned steps = TOKEN_SWEEP_STEPS;
-    const struct auth_scope scope = {
-        .txn = txn, .cipher = txn->cipher, .ns = STATE_NS_ROOT, .now_ms = now_ms};
-    TRY(tokens_expire(&scope, &steps));
-    return marks_sweep(&scope, &steps);
-}
+const struct expiry_kind token_expiry = {.name = "token",
+                                         .former_end = "expire",
+                                         .former_mark = "revoked",
+                                         .end = token_expire,
+                                         .go_on = token_sweep};

@@ -3,12 +3,12 @@
  * One small transaction ends a token: it deletes the record and the keys that point to the record,
  * and writes a mark:
  *
- *   s/ns/NS/revoked/ID   "tree" or "children left"
+ *   s/unfinished/NS/token/ID   "tree" or "children left" (lease/expiry.h)
  *
- * Later the active node deletes children and cubbyhole in chunks, then the mark. The marks are the
- * only record of this work, so another node can go on where one stopped.
+ * Later the active node deletes children, leases and cubbyhole in chunks, then the mark. The marks
+ * are the only record of this work, so another node can go on where one stopped.
  *
- *   alive ──end──▶ mark, record gone ──sweep: children, cubbyhole──▶ mark gone
+ *   alive ──end──▶ mark, record gone ──sweep: children, leases, cubbyhole──▶ mark gone
  *
  * The keys below a mark can only become fewer (token.h, 2.). So keys that the sweep reads and does
  * not change are no preconditions. */
@@ -16,13 +16,12 @@
 #define HOLDFAST_AUTH_TOKEN_TREE_H
 
 #include "auth/token_store.h"
+#include "lease/expiry.h"
 
 enum token_end {
     TOKEN_END_TREE,     /* all descendants of the token end with it */
     TOKEN_END_CHILDREN, /* the children of the token become orphans */
 };
-
-enum { TOKEN_SWEEP_STEPS = 100 /* most tokens that one transaction ends or deletes */ };
 
 /* Stage the end of a stored token that the caller loaded. As state_put. */
 NODISCARD enum status token_tree_end(const struct auth_scope *scope, const struct auth_token *token,
@@ -35,9 +34,8 @@ NODISCARD enum status token_tree_left_children(const struct auth_scope *scope, c
  * children or cubbyhole may still exist. Else as state_exists. */
 NODISCARD enum status token_tree_is_clean(const struct auth_scope *scope, const char *id);
 
-/* Background work for the active node: stage the end of expired tokens, then the deletion of
- * children and cubbyholes of ended tokens. One transaction does TOKEN_SWEEP_STEPS at most. If
- * nothing is staged, there is nothing to do now. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
-NODISCARD enum status token_tree_upkeep(struct state_txn *txn, int64_t now_ms);
+/* Background work of the active node: the end of an expired token; the end of children and
+ * leases, and the deletion of the cubbyhole, of an ended one. */
+extern const struct expiry_kind token_expiry;
 
 #endif

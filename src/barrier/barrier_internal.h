@@ -7,7 +7,6 @@
 #define HOLDFAST_BARRIER_BARRIER_INTERNAL_H
 
 #include "barrier/barrier.h"
-#include "barrier/mac_memo.h"
 #include "barrier/ring.h"
 #include "base/list.h"
 #include "crypto/hmac.h"
@@ -59,8 +58,7 @@ struct barrier_cipher {
     pthread_mutex_t lock;
     uint64_t epoch; /* barrier's epoch when the keys were taken; 0: there are none */
     struct cipher_ring rings[BARRIER_RINGS];
-    struct hmac *mac;
-    struct mac_memo *memo; /* results of `mac`; NULL if and only if `mac` is NULL */
+    struct hmac *mac; /* keeps recent results */
 };
 
 /* Wipe the keys of a cipher context. The caller holds the lock of the cipher context, or no other

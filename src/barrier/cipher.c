@@ -62,9 +62,7 @@ void cipher_clear(struct barrier_cipher *cipher)
         cipher->rings[i] = (struct cipher_ring){0};
     }
     hmac_free(cipher->mac);
-    mac_memo_free(cipher->memo);
     cipher->mac = NULL;
-    cipher->memo = NULL;
     cipher->epoch = 0;
 }
 
@@ -172,19 +170,22 @@ static enum status context_keep(struct barrier_cipher *cipher, enum barrier_ring
 /* Make the HMAC and keep it. The caller holds both locks. */
 static enum status mac_keep(struct barrier_cipher *cipher)
 {
-    struct mac_memo *memo = NULL;
+    uint8_t key[SIPHASH_KEY_BYTES];
+    struct hmac *mac = NULL;
 
     ASSERT(is_fresh(cipher));
     ASSERT(cipher->barrier->keys.salt.len > 0);
     if (cipher->mac != NULL)
         return ST_OK;
-    TRY(mac_memo_new(cipher->env, &memo));
-    enum status st = hmac_new(secret_bytes(&cipher->barrier->keys.salt), &cipher->mac);
+    TRY(hmac_new(secret_bytes(&cipher->barrier->keys.salt), &mac));
+    env_random(cipher->env, key, sizeof key);
+    enum status st = hmac_keep_recent(mac, key);
+    mem_wipe(key, sizeof key);
     if (st != ST_OK) {
-        mac_memo_free(memo);
+        hmac_free(mac);
         return st;
     }
-    cipher->memo = memo;
+    cipher->mac = mac;
     return ST_OK;
 }
 
@@ -286,12 +287,7 @@ enum status barrier_mac(struct barrier_cipher *cipher, struct bytes message,
 
     struct cipher_context *none = NULL;
     TRY(context_lock(cipher, (struct want){.mac = true}, &none));
-    enum status st = ST_OK;
-    if (!mac_memo_get(cipher->memo, message, ret_mac)) {
-        st = hmac_run(cipher->mac, message, ret_mac);
-        if (st == ST_OK)
-            mac_memo_put(cipher->memo, message, ret_mac);
-    }
+    enum status st = hmac_run(cipher->mac, message, ret_mac);
     lock_drop(&cipher->lock);
     return st;
 }

@@ -50,7 +50,10 @@
     X(LIES, "messages that a correct peer never sends are fed")                            \
     X(LATER_FORMAT, "entries of a later feature level are taken")                          \
     X(LEVEL_EARLY, "the feature level rises before members without a vote understand it")  \
-    X(COUNT_DRIFT, "the delete of a prefix does not lower the counts of keys above it")
+    X(COUNT_DRIFT, "the delete of a prefix does not lower the counts of keys above it")    \
+    X(FORMER_KEPT, "a thing that ends leaves its entry in the form of the level before")   \
+    X(LEASE_WITHOUT_TOKEN, "a lease is good whatever became of its token")                 \
+    X(LEASE_OWN_CLOCK, "a node's own clock says whether a lease has expired")
 
 enum plant {
 #define PLANT_ENUM(name, text) PLANT_##name,

@@ -19,6 +19,7 @@
     X(cli_lease_commands)         \
     X(cli_policy_commands)        \
     X(cli_secrets_commands)       \
+    X(cli_audit_commands)         \
     X(cli_operator_commands)      \
     X(cli_generate_root_commands) \
     X(cli_rekey_commands)         \

@@ -319,6 +319,37 @@ static enum status load_seal(struct loader *l, const char *label, const struct t
     return ST_OK;
 }
 
+static enum status load_audit_device(struct loader *l, const char *type, const char *path,
+                                     const struct text_value *body)
+{
+    struct config *config = l->config;
+    ASSERT(config->n_audits <= CONFIG_AUDITS_MAX && body->kind == TEXT_OBJECT);
+    if (config->n_audits == CONFIG_AUDITS_MAX)
+        return loader_refuse(l, body->line, "audit: more than %d", CONFIG_AUDITS_MAX);
+    struct config_audit *audit = &config->audits[config->n_audits];
+    TRY(load_fields(l, &config_audit_schema, body, NULL, audit));
+    for (unsigned i = 0; i < config->n_audits; i++)
+        if (strcmp(config->audits[i].path, path) == 0)
+            return loader_refuse(l, body->line, "audit: \"%.64s\" is repeated", path);
+    audit->type = type;
+    audit->path = path;
+    config->n_audits++;
+    return ST_OK;
+}
+
+/* Load the blocks of a type: `body` holds paths, each with its fields. */
+static enum status load_audit(struct loader *l, const char *label, const struct text_value *body)
+{
+    TEXT_FOR (v, body) {
+        if (v->kind != TEXT_OBJECT)
+            return loader_refuse(l, body->line,
+                                 "audit: one block is expected: audit \"%.64s\" \"PATH\" { … }",
+                                 label);
+        TRY(load_audit_device(l, label, (const char *)v->name.data, v));
+    }
+    return ST_OK;
+}
+
 static enum status load_compat(struct loader *l, const char *label, const struct text_value *body)
 {
     struct config_compat compat;
@@ -441,7 +472,9 @@ static enum status load_module_block(struct loader *l, const struct text_value *
 
 static enum status load_root(struct loader *l, struct bytes text)
 {
-    const char *blocks[4 + CONFIG_BLOCKS_MAX + 1] = {"cluster", "listener", "seal", "compat"};
+    enum { OWN = 5 };
+    const char *blocks[OWN + CONFIG_BLOCKS_MAX + 1] = {"cluster", "listener", "seal", "audit",
+                                                       "compat"};
     const struct config_blocks *more = l->config->blocks;
     const struct text_value *root;
     struct reason why = {0};
@@ -458,7 +491,7 @@ static enum status load_root(struct loader *l, struct bytes text)
 
     ASSERT(more == NULL || more->n <= CONFIG_BLOCKS_MAX);
     for (size_t i = 0; more != NULL && i < more->n; i++)
-        blocks[4 + i] = more->items[i]->name;
+        blocks[OWN + i] = more->items[i]->name;
     struct config fields;
     TRY(load_fields(l, &config_root_schema, root, blocks, &fields));
     fields.arena = config->arena;
@@ -469,6 +502,7 @@ static enum status load_root(struct loader *l, struct bytes text)
     TRY(load_plain(l, root, "compat", load_compat));
     TRY(load_labelled(l, root, "listener", load_listener));
     TRY(load_labelled(l, root, "seal", load_seal));
+    TRY(load_labelled(l, root, "audit", load_audit));
     for (size_t i = 0; more != NULL && i < more->n; i++)
         TRY(load_module_block(l, root, i));
     return root_check(l, root);

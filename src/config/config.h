@@ -10,6 +10,7 @@
 enum {
     CONFIG_LISTENERS_MAX = 16,
     CONFIG_MEMBERS_MAX = 16,
+    CONFIG_AUDITS_MAX = 8,
     CONFIG_ADDRESS_MAX = 127,
     CONFIG_CONNECTIONS_MAX = 1000000,
 };
@@ -61,6 +62,14 @@ struct config_seal {
     const char *key_id;
 };
 
+/* An audit device of this node alone: `audit "TYPE" "PATH" { … }`. The server checks the options.
+ */
+struct config_audit {
+    const char *type, *path;
+    const char *description;
+    struct field_map options;
+};
+
 /* A block without a label that a module of the server adds to the file: `name { FIELD = VALUE … }`.
  * A reload does not apply its fields. None of them is secret. */
 struct config_block {
@@ -95,6 +104,8 @@ struct config {
     struct config_listener listeners[CONFIG_LISTENERS_MAX];
     unsigned n_listeners;
     struct config_seal seal;
+    struct config_audit audits[CONFIG_AUDITS_MAX];
+    unsigned n_audits;
     const struct config_blocks *blocks; /* the blocks of modules; NULL: none */
     const void
         *block_data[CONFIG_BLOCKS_MAX]; /* the struct of each block, in the order of `blocks` */

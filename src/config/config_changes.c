@@ -82,6 +82,37 @@ static void compare_seals(struct changes *c, const struct config_seal *in_use,
         add(c, "seal", "");
 }
 
+static const struct config_audit *find_audit(const struct config *config, const char *path)
+{
+    for (unsigned i = 0; i < config->n_audits; i++)
+        if (strcmp(config->audits[i].path, path) == 0)
+            return &config->audits[i];
+    return NULL;
+}
+
+/* Compare the audit devices with the same path: the order of the blocks means nothing. */
+static void compare_audits(struct changes *c, const struct config *in_use,
+                           const struct config *loaded)
+{
+    char block[96];
+    ASSERT(in_use->n_audits <= CONFIG_AUDITS_MAX && loaded->n_audits <= CONFIG_AUDITS_MAX);
+    for (unsigned i = 0; i < in_use->n_audits; i++) {
+        const struct config_audit *old = &in_use->audits[i];
+        const struct config_audit *new = find_audit(loaded, old->path);
+        (void)snprintf(block, sizeof block, "audit[%.64s]", old->path); /* a long path is cut */
+        if (new != NULL && strcmp(old->type, new->type) == 0)
+            compare(c, block, &config_audit_schema, old, new);
+        else
+            add(c, block, "");
+    }
+    for (unsigned i = 0; i < loaded->n_audits; i++) {
+        const char *path = loaded->audits[i].path;
+        (void)snprintf(block, sizeof block, "audit[%.64s]", path); /* a long path is cut */
+        if (find_audit(in_use, path) == NULL)
+            add(c, block, "");
+    }
+}
+
 enum status config_changes(const struct config *in_use, const struct config *loaded,
                            struct buf *names)
 {
@@ -95,6 +126,7 @@ enum status config_changes(const struct config *in_use, const struct config *loa
     compare_members(&c, &in_use->cluster, &loaded->cluster);
     compare_listeners(&c, in_use, loaded);
     compare_seals(&c, &in_use->seal, &loaded->seal);
+    compare_audits(&c, in_use, loaded);
     compare(&c, "compat", &config_compat_schema, &old, &new);
     ASSERT(in_use->blocks == loaded->blocks);
     for (size_t i = 0; in_use->blocks != NULL && i < in_use->blocks->n; i++) {

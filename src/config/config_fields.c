@@ -128,6 +128,14 @@ static const struct field seal_fields[] = {
 };
 const struct schema config_seal_schema = SCHEMA(struct config_seal, seal_fields);
 
+static const struct field audit_fields[] = {
+    FIELD(struct config_audit, description, STRING, .preset = "", .help = "For people."),
+    FIELD(struct config_audit, options, MAP,
+          .help = "Options of the type, such as file_path, as a block or an object; audit.md has "
+                  "all."),
+};
+const struct schema config_audit_schema = SCHEMA(struct config_audit, audit_fields);
+
 static const struct field compat_fields[] = {
     FIELD(struct config_compat, reported_version, STRING,
           .help = "Version that clients are told; some clients choose features by it."),

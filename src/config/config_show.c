@@ -47,6 +47,21 @@ static void put_storage(struct text_writer *w, const struct config *c)
     text_close(w);
 }
 
+static void put_audits(struct text_writer *w, const struct config *c)
+{
+    ASSERT(c->n_audits <= CONFIG_AUDITS_MAX);
+    text_key(w, "audit");
+    text_open_list(w);
+    for (unsigned i = 0; i < c->n_audits; i++) {
+        text_open_object(w);
+        text_member_str(w, "type", c->audits[i].type);
+        text_member_str(w, "path", c->audits[i].path);
+        text_member_str(w, "description", c->audits[i].description);
+        text_close(w);
+    }
+    text_close(w);
+}
+
 void config_show(const struct config *c, struct buf *out)
 {
     struct text_writer w = {.out = out};
@@ -74,6 +89,7 @@ void config_show(const struct config *c, struct buf *out)
     text_close(&w);
     text_close(&w);
     put_storage(&w, c);
+    put_audits(&w, c);
     for (size_t i = 0; c->blocks != NULL && i < c->blocks->n; i++) {
         text_key(&w, c->blocks->items[i]->name);
         schema_encode(c->blocks->items[i]->schema, c->block_data[i], &w);

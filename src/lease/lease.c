@@ -1,4 +1,5 @@
 #include "lease/lease.h"
+#include "base/plant.h"
 #include "lease/lease_internal.h"
 #include "state/ns_key.h"
 #include "text/random.h"
@@ -42,12 +43,31 @@ enum status lease_index_drop(struct state_txn *txn, const char *ns, const char *
     return state_delete(txn, key);
 }
 
-static enum status end_key(const struct lease_scope *s, const struct lease *lease,
-                           struct bytes *ret_key)
+enum status lease_tokens_prefix(struct arena *arena, const char *ns, struct bytes *ret_key)
 {
-    ASSERT(lease->expire_ms != 0);
-    return state_ns_time_key(s->txn->arena, s->ns, LEASE_ENDS, lease->expire_ms, lease->id,
-                             ret_key);
+    return state_ns_key(arena, ns, LEASE_TOKENS, (struct bytes){0}, NULL, ret_key);
+}
+
+enum status lease_token_prefix(struct arena *arena, const char *ns, const char *token,
+                               struct bytes *ret_key)
+{
+    ASSERT(token[0] != '\0' && strchr(token, '/') == NULL);
+    return state_ns_key(arena, ns, LEASE_TOKENS, bytes_str(token), "", ret_key);
+}
+
+static enum status token_key(const struct lease_scope *s, const struct lease *lease,
+                             struct bytes *ret_key)
+{
+    ASSERT(lease->token[0] != '\0' && strlen(lease->token) <= LEASE_TOKEN_LEN_MAX);
+    return state_ns_key(s->txn->arena, s->ns, LEASE_TOKENS, bytes_str(lease->token), lease->id,
+                        ret_key);
+}
+
+static enum status drop_expiry(const struct lease_scope *s, const struct lease *lease)
+{
+    return lease->expire_ms == 0
+               ? ST_OK
+               : expiry_drop(s->txn, &lease_expiry, s->ns, lease->expire_ms, lease->id);
 }
 
 /* Records */
@@ -65,15 +85,34 @@ static enum status put_lease_record(const struct lease_scope *s, const struct le
     TRY(lease_prefix(s->txn->arena, s->ns, lease->id, &key));
     TRY(renewed ? state_put_exempt(s->txn, key, buf_bytes(&record))
                 : state_put(s->txn, key, buf_bytes(&record)));
-    if (lease->expire_ms == 0)
-        return ST_OK;
-    TRY(end_key(s, lease, &key));
-    return state_put_exempt(s->txn, key, (struct bytes){0});
+    if (!renewed && lease->token[0] != '\0') {
+        TRY(token_key(s, lease, &key));
+        TRY(state_put(s->txn, key, (struct bytes){0}));
+    }
+    return lease->expire_ms == 0
+               ? ST_OK
+               : expiry_put(s->txn, &lease_expiry, s->ns, lease->expire_ms, lease->id);
 }
 
-enum status lease_load(const struct lease_scope *s, const char *id, struct lease *ret_lease)
+/* Delete the record and the keys beside it. */
+static enum status drop_lease_record(const struct lease_scope *s, const struct lease *lease)
 {
-    struct lease lease = {.id = id};
+    struct bytes key;
+
+    TRY(drop_expiry(s, lease));
+    if (lease->token[0] != '\0') {
+        TRY(token_key(s, lease, &key));
+        TRY(state_delete(s->txn, key));
+    }
+    TRY(lease_prefix(s->txn->arena, s->ns, lease->id, &key));
+    ASSERT(state_exists(s->txn, key) != ST_NOT_FOUND); /* a lease ends once */
+    return state_delete(s->txn, key);
+}
+
+/* lease_load, also of a lease whose kind no module has: `kind` is NULL then. */
+static enum status load_any(const struct lease_scope *s, const char *id, struct lease *ret_lease)
+{
+    struct lease lease = {.id = id, .token = ""};
     struct state_value stored;
     struct bytes key;
 
@@ -86,10 +125,19 @@ enum status lease_load(const struct lease_scope *s, const char *id, struct lease
         TRY(lease_record_read(stored.value, s->kinds, &lease));
     } else {
         lease.kind = lease_kind_of(s->kinds, stored.value);
-        if (lease.kind == NULL)
-            return ST_CORRUPT;
-        TRY(lease.kind->find(s, &lease));
+        if (lease.kind != NULL)
+            TRY(lease.kind->find(s, &lease));
     }
+    *ret_lease = lease;
+    return ST_OK;
+}
+
+enum status lease_load(const struct lease_scope *s, const char *id, struct lease *ret_lease)
+{
+    struct lease lease;
+    TRY(load_any(s, id, &lease));
+    if (lease.kind == NULL)
+        return ST_CORRUPT;
     *ret_lease = lease;
     return ST_OK;
 }
@@ -104,14 +152,38 @@ enum status lease_create(const struct lease_scope *s, struct env *env, const cha
     ASSERT(!lease->kind->indexed &&
            lease_kind_of(s->kinds, bytes_str(lease->kind->name)) == lease->kind);
     ASSERT(lease->expire_ms == 0 || lease->expire_ms > s->now_ms);
+    ASSERT(lease->token == NULL || lease->token[0] == '\0' || s->kinds->tokens != NULL);
+    if (lease->data.len > LEASE_DATA_MAX)
+        return ST_TOO_BIG;
     text_random(env, id, LEASE_ID_LEN);
     lease->id = lease_id(s->txn->arena, path, id);
     if (lease->id == NULL)
         return ST_NOMEM;
+    if (lease->token == NULL)
+        lease->token = "";
     lease->issued_ms = s->now_ms;
     lease->renewed_ms = 0;
     lease->thing = NULL;
     return put_lease_record(s, lease, false);
+}
+
+/* Whether the token that has the lease is valid, with all its ancestors. Their records become
+ * preconditions (PROTOCOL R3). */
+static enum status check_token(const struct lease_scope *s, const struct lease *lease)
+{
+    if (lease->token[0] == '\0' || planted(PLANT_LEASE_WITHOUT_TOKEN))
+        return ST_OK;
+    const struct lease_kind *tokens = s->kinds->tokens;
+    return tokens != NULL ? tokens->check_token(s, lease->token) : ST_NOT_FOUND;
+}
+
+/* Whether the time of the lease has come. */
+static bool has_expired(const struct lease_scope *s, const struct lease *lease)
+{
+    int64_t now_ms = s->now_ms;
+    if (planted(PLANT_LEASE_OWN_CLOCK))
+        now_ms = env_wall_ms(state_env(s->txn->state));
+    return lease->expire_ms != 0 && lease->expire_ms <= now_ms;
 }
 
 enum status lease_find(const struct lease_scope *s, const char *id, struct lease *ret_lease)
@@ -119,52 +191,80 @@ enum status lease_find(const struct lease_scope *s, const char *id, struct lease
     struct lease lease;
 
     TRY(lease_load(s, id, &lease));
-    if (lease.expire_ms != 0 && lease.expire_ms <= s->now_ms)
+    if (has_expired(s, &lease))
         return ST_NOT_FOUND;
+    TRY(check_token(s, &lease));
     if (lease.kind->check != NULL)
         TRY(lease.kind->check(s, &lease));
     *ret_lease = lease;
     return ST_OK;
 }
 
+bool lease_is_expired(const struct lease_scope *s, const char *id)
+{
+    struct lease lease;
+    return lease_load(s, id, &lease) == ST_OK && lease.expire_ms != 0 &&
+           lease.expire_ms <= s->now_ms;
+}
+
+/* The end after a renewal. A lease whose longest life was made shorter and has passed keeps its
+ * end: a renewal does not end a lease. */
+static int64_t renewed_end_ms(const struct lease *lease, const struct lease_ttl *ttl,
+                              struct lease_cut *ret_cut)
+{
+    int64_t end_ms = lease_ttl_end_ms(ttl, ret_cut);
+    if (lease->expire_ms == 0) {
+        *ret_cut = (struct lease_cut){0};
+        return 0;
+    }
+    return end_ms > ttl->now_ms ? end_ms : lease->expire_ms;
+}
+
 enum status lease_renew(const struct lease_scope *s, struct lease *lease, int64_t wanted_s,
+                        const struct lease_limits *limits, struct lease_cut *ret_cut,
                         struct reason *why)
 {
     struct lease renewed = *lease;
-    struct bytes key;
+    struct lease_ttl ttl = {.wanted_s = wanted_s,
+                            .limits = *limits,
+                            .issued_ms = lease->issued_ms,
+                            .now_ms = s->now_ms,
+                            .limit_ms = lease->limit_ms};
 
     ASSERT(lease->expire_ms == 0 || lease->expire_ms > s->now_ms);
     if (lease->kind->renew == NULL || (!lease->kind->indexed && !lease->renewable)) {
         reason_set(why, "lease is not renewable");
         return ST_INVALID;
     }
-    TRY(lease->kind->renew(s, &renewed, wanted_s, why));
+    TRY(lease->kind->renew(s, &renewed, &ttl, why));
+    ASSERT(!lease->kind->indexed && renewed.data.len <= LEASE_DATA_MAX);
+    renewed.expire_ms = renewed_end_ms(lease, &ttl, ret_cut);
     ASSERT(renewed.expire_ms == 0 || renewed.expire_ms > s->now_ms);
     renewed.renewed_ms = s->now_ms;
-    if (!lease->kind->indexed) {
-        if (lease->expire_ms != 0) {
-            TRY(end_key(s, lease, &key));
-            TRY(state_delete(s->txn, key));
-        }
-        TRY(put_lease_record(s, &renewed, true));
-    }
+    ASSERT(strcmp(renewed.token, lease->token) == 0); /* the key of the token stays */
+    TRY(drop_expiry(s, lease));
+    TRY(put_lease_record(s, &renewed, true));
     *lease = renewed;
     return ST_OK;
 }
 
 enum status lease_end(const struct lease_scope *s, const struct lease *lease)
 {
-    struct bytes key;
-
     if (lease->kind->end != NULL)
         TRY(lease->kind->end(s, lease));
-    if (lease->kind->indexed)
-        return ST_OK;
-    if (lease->expire_ms != 0) {
-        TRY(end_key(s, lease, &key));
-        TRY(state_delete(s->txn, key));
-    }
-    TRY(lease_prefix(s->txn->arena, s->ns, lease->id, &key));
-    ASSERT(state_exists(s->txn, key) != ST_NOT_FOUND); /* a lease ends once */
+    return lease->kind->indexed ? ST_OK : drop_lease_record(s, lease);
+}
+
+enum status lease_drop(const struct lease_scope *s, const char *id)
+{
+    struct lease lease;
+    struct bytes key;
+
+    enum status st = load_any(s, id, &lease);
+    if (st == ST_OK && (lease.kind == NULL || !lease.kind->indexed))
+        return drop_lease_record(s, &lease);
+    if (lease_is_passing(st))
+        return st;
+    TRY(lease_prefix(s->txn->arena, s->ns, id, &key));
     return state_delete(s->txn, key);
 }

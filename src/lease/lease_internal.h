@@ -6,8 +6,14 @@
 
 /* Kinds of keys (state/ns_key.h). */
 #define LEASE_INDEX "lease"
-#define LEASE_ENDS "leaseend"
-#define LEASE_MARKS "unlease"
+#define LEASE_TOKENS "token-lease"
+
+/* Whether a failure is one of the transaction, not of the lease: the transaction fails, and a later
+ * one may succeed. */
+static inline bool lease_is_passing(enum status st)
+{
+    return st == ST_NOMEM || st == ST_SEALED || st == ST_BUSY || st == ST_CRYPTO;
+}
 
 /* The lease as stored, whether or not it is still good. ST_NOT_FOUND; else as lease_find. */
 NODISCARD enum status lease_load(const struct lease_scope *scope, const char *id,

@@ -2,7 +2,8 @@
 #include "text/time.h"
 #include "text/value.h"
 
-enum { FORMAT = 1, FLAG_RENEWABLE = 1, KIND_NAME_MAX = 31 };
+enum { FORMAT = 1, FLAG_RENEWABLE = 1, FLAG_TOKEN = 2, FLAG_LIMIT = 4, FLAGS = 7 };
+enum { KIND_NAME_MAX = 31 };
 
 void lease_kinds_add(struct lease_kinds *kinds, const struct lease_kind *kind)
 {
@@ -13,6 +14,9 @@ void lease_kinds_add(struct lease_kinds *kinds, const struct lease_kind *kind)
         ASSERT(!kind->indexed || !kinds->items[i]->indexed);
     }
     ASSERT(!kind->indexed || kind->find != NULL);
+    ASSERT(kind->check_token == NULL || kinds->tokens == NULL);
+    if (kind->check_token != NULL)
+        kinds->tokens = kind;
     kinds->items[kinds->n++] = kind;
 }
 
@@ -30,16 +34,28 @@ static void put_time(struct buf *out, int64_t ms)
     buf_add_varint(out, (uint64_t)ms);
 }
 
+static bool within_limit(const struct lease *lease)
+{
+    return lease->limit_ms == 0 || (lease->expire_ms != 0 && lease->expire_ms <= lease->limit_ms);
+}
+
 void lease_record_put(const struct lease *lease, struct buf *out)
 {
-    ASSERT(!lease->kind->indexed);
+    ASSERT(!lease->kind->indexed && lease->data.len <= LEASE_DATA_MAX);
     ASSERT(lease->expire_ms < TEXT_EXPIRY_END && lease->issued_ms < TEXT_CLOCK_END);
+    ASSERT(within_limit(lease));
+    bool has_token = lease->token[0] != '\0', has_limit = lease->limit_ms != 0;
     buf_add_u8(out, FORMAT);
-    buf_add_u8(out, lease->renewable ? FLAG_RENEWABLE : 0);
+    buf_add_u8(out, (uint8_t)((lease->renewable ? FLAG_RENEWABLE : 0) |
+                              (has_token ? FLAG_TOKEN : 0) | (has_limit ? FLAG_LIMIT : 0)));
     put_time(out, lease->issued_ms);
     put_time(out, lease->expire_ms);
     put_time(out, lease->renewed_ms);
+    if (has_limit)
+        put_time(out, lease->limit_ms);
     buf_add_block(out, bytes_str(lease->kind->name));
+    if (has_token)
+        buf_add_block(out, bytes_of(lease->token, strlen(lease->token) + 1));
     buf_add(out, lease->data);
 }
 
@@ -49,6 +65,19 @@ static int64_t read_time(struct reader *r, int64_t end)
     if (ms >= (uint64_t)end)
         r->failed = true;
     return r->failed ? 0 : (int64_t)ms;
+}
+
+/* The id of a token: a segment of a key, with a zero byte at the end. */
+static const char *read_token(struct reader *r)
+{
+    struct bytes block = reader_block(r);
+    size_t len = block.len - 1;
+    if (block.len < 2 || len > LEASE_TOKEN_LEN_MAX || block.data[len] != '\0' ||
+        memchr(block.data, '\0', len) != NULL || memchr(block.data, '/', len) != NULL) {
+        r->failed = true;
+        return "";
+    }
+    return (const char *)block.data;
 }
 
 enum status lease_record_read(struct bytes record, const struct lease_kinds *kinds,
@@ -61,14 +90,18 @@ enum status lease_record_read(struct bytes record, const struct lease_kinds *kin
     lease.issued_ms = read_time(&r, TEXT_CLOCK_END);
     lease.expire_ms = read_time(&r, TEXT_EXPIRY_END);
     lease.renewed_ms = read_time(&r, TEXT_CLOCK_END);
+    lease.limit_ms = (flags & FLAG_LIMIT) != 0 ? read_time(&r, TEXT_EXPIRY_END) : 0;
     struct bytes name = reader_block(&r);
-    if (format != FORMAT || (flags & ~FLAG_RENEWABLE) != 0 || name.len == 0)
+    lease.token = (flags & FLAG_TOKEN) != 0 ? read_token(&r) : "";
+    if (format != FORMAT || (flags & ~FLAGS) != 0 || name.len == 0 || name.len > KIND_NAME_MAX)
         r.failed = true;
     lease.data = reader_take(&r, reader_left(&r));
     lease.renewable = (flags & FLAG_RENEWABLE) != 0;
     lease.kind = r.failed ? NULL : lease_kind_of(kinds, name);
-    bool known = reader_end(&r) == ST_OK && lease.kind != NULL && !lease.kind->indexed;
-    if (!known)
+    if (lease.data.len > LEASE_DATA_MAX || !within_limit(&lease) ||
+        (lease.kind != NULL && lease.kind->indexed))
+        r.failed = true;
+    if (reader_end(&r) != ST_OK)
         return ST_CORRUPT;
     *ret_lease = lease;
     return ST_OK;

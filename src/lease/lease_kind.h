@@ -1,13 +1,25 @@
 /* Kinds of leases, and the record of a lease.
  *
- * The record: u8 format = 1; u8 flags: 1 renewable; varints issued, expire, renewed, in ms; block
- * name of the kind; the rest belongs to the kind. */
+ * The record:
+ *
+ *   format    u8 = 1
+ *   flags     u8: 1 renewable, 2 token, 4 limit
+ *   issued, expire, renewed: varints, ms; expire and renewed may be 0
+ *   limit     varint, ms; only with flag 4
+ *   kind      block: its name
+ *   token     block: the id of the token, and a zero byte; only with flag 2
+ *   data      the rest, LEASE_DATA_MAX bytes at most: belongs to the kind */
 #ifndef HOLDFAST_LEASE_LEASE_KIND_H
 #define HOLDFAST_LEASE_LEASE_KIND_H
 
+#include "lease/lease_ttl.h"
 #include "state/state.h"
 
-enum { LEASE_KINDS_MAX = 32 /* of a server */ };
+enum {
+    LEASE_KINDS_MAX = 32,     /* kinds of a server */
+    LEASE_DATA_MAX = 1024,    /* most bytes of a kind in one record */
+    LEASE_TOKEN_LEN_MAX = 64, /* longest id of a token */
+};
 
 struct lease_kind;
 
@@ -15,6 +27,7 @@ struct lease_kind;
 struct lease_kinds {
     const struct lease_kind *items[LEASE_KINDS_MAX];
     size_t n;
+    const struct lease_kind *tokens; /* the kind with `check_token`; NULL: there is none */
 };
 /* Add a kind. The name of a kind is unique. */
 void lease_kinds_add(struct lease_kinds *kinds, const struct lease_kind *kind);
@@ -31,7 +44,11 @@ struct lease_scope {
 struct lease {
     const char *id; /* "PATH/ID" */
     const struct lease_kind *kind;
+    /* Id of the token that has the lease: the lease is good only while this token is valid, and
+     * ends with it. "": no token has the lease. */
+    const char *token;
     int64_t issued_ms, expire_ms, renewed_ms;
+    int64_t limit_ms; /* no renewal moves the end beyond this time; 0: no such limit */
     bool renewable;
     struct bytes data; /* the kind's part of the record; empty if `indexed` */
     const void *thing; /* set by `find` of the kind; else NULL */
@@ -50,23 +67,28 @@ struct lease_kind {
     enum status (*find)(const struct lease_scope *scope, struct lease *lease);
     /* Whether a lease that has not expired is good. ST_NOT_FOUND: it is not. NULL: always good. */
     enum status (*check)(const struct lease_scope *scope, const struct lease *lease);
-    /* Set `expire_ms` (and `data`) of a good, renewable lease. `wanted_s` is the time to live that
-     * the request names; 0: none. ST_INVALID with a reason. NULL: leases of this kind cannot be
-     * renewed. */
-    enum status (*renew)(const struct lease_scope *scope, struct lease *lease, int64_t wanted_s,
-                         struct reason *why);
+    /* Agree to the renewal of a good, renewable lease. The kind may change `data` and set own_s and
+     * own_max_s of `ttl`: TTL and longest life where it has its own. The other fields are set, and
+     * lease_renew makes the end of them. ST_INVALID with a reason. NULL: leases of this kind cannot
+     * be renewed. */
+    enum status (*renew)(const struct lease_scope *scope, struct lease *lease,
+                         struct lease_ttl *ttl, struct reason *why);
     /* Stage the end of what was lent, which may have expired. NULL: nothing to do. */
     enum status (*end)(const struct lease_scope *scope, const struct lease *lease);
+    /* Only of the kind of tokens: whether the token of this id and all its ancestors are valid.
+     * ST_NOT_FOUND: they are not. */
+    enum status (*check_token)(const struct lease_scope *scope, const char *token);
 };
 
 /* The kind with this name; with an empty name the `indexed` kind. NULL: there is none. */
 const struct lease_kind *lease_kind_of(const struct lease_kinds *kinds, struct bytes name);
 
-/* Append the record of a lease whose kind is not `indexed`. A failed allocation shows in the status
- * of `out`. */
+/* Append the record of a lease whose kind is not `indexed` and whose data fits. A failed allocation
+ * shows in the status of `out`. */
 void lease_record_put(const struct lease *lease, struct buf *out);
-/* Read a record into all fields except id and thing; the data is borrowed from the record.
- * ST_CORRUPT: `record` is not a record, or its kind is not in `kinds`; *ret_lease is unchanged. */
+/* Read a record into all fields except id and thing; token and data are borrowed from the record.
+ * If no kind of `kinds` has the name, `kind` is NULL. ST_CORRUPT: `record` is not a record;
+ * *ret_lease is unchanged. */
 NODISCARD enum status lease_record_read(struct bytes record, const struct lease_kinds *kinds,
                                         struct lease *ret_lease);
 

@@ -1,36 +1,101 @@
-/* Many leases: the end of every lease below a path, and background work.
+/* Many leases: the end of every lease below a path, and background work for the expiry index.
  *
  *   lease_end_below ──some left──▶ mark ──upkeep: a part of the rest──▶ mark gone
  *
  * The marks are the only record of this work, so another node can go on where one stopped. */
+#include "base/trace.h"
 #include "lease/lease_internal.h"
-#include "state/ns_key.h"
 #include "text/value.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+
+#define MARK_FORCE "force "
+
+/* A lease whose record or kind cannot be read cannot be ended. lease_find
+ * refuses it, so it cannot be used. It stays, is counted and does not hold up the others. A build
+ * that reads it ends it when its time has come; lease_drop deletes it. */
+static _Atomic uint64_t n_skipped;
+
+uint64_t lease_skipped_total(void)
+{
+    return atomic_load(&n_skipped);
+}
+
+static void count_skipped(const char *id, enum status why, struct lease_ended *ended)
+{
+    ASSERT(why != ST_OK && !lease_is_passing(why));
+    if (ended->skipped++ == 0)
+        trace(TRACE_WARN, "lease",
+              "lease %s cannot be ended, and is skipped: %s; "
+              "sys/leases/revoke-force deletes its record",
+              id, status_text(why));
+    atomic_fetch_add(&n_skipped, 1);
+}
+
+/* End a lease that was loaded with the status `st`. If the lease cannot be ended, nothing is
+ * staged, and *ret_skipped is true. */
+/* End a lease. If the lease cannot be ended, nothing is staged, and *ret_skipped is true.
+ * ST_NOT_FOUND: there is no such lease. */
+static enum status end_or_skip(const struct lease_scope *s, const char *id,
+                               struct lease_ended *ended, bool *ret_skipped)
+{
+    const struct state_mark mark = state_mark(s->txn);
+    struct lease lease;
+
+    *ret_skipped = false;
+    enum status st = lease_load(s, id, &lease);
+    if (st == ST_NOT_FOUND)
+        return st;
+    if (st == ST_OK)
+        st = lease_end(s, &lease);
+    if (st == ST_OK || lease_is_passing(st))
+        return st;
+    TRY(state_rollback(s->txn, mark));
+    count_skipped(id, st, ended);
+    *ret_skipped = true;
+    return ST_OK;
+}
 
 /* A part of the leases below `prefix`: at most `steps` leases, beginning at `from`. */
 struct part {
     const char *prefix;
+    /* End the leases that existed in this version of the state. Cluster time cannot tell: it may
+     * step back when the leader changes. 0: a build of the first feature level made the mark, and
+     * before_ms decides. */
+    uint64_t version;
     int64_t before_ms;
+    bool force;        /* delete the records of leases that cannot be ended */
     struct bytes from; /* empty: the beginning */
     unsigned steps;
-    bool all;          /* result: no lease is left */
-    struct bytes next; /* result, unless `all`: the rest begins at this key */
+    struct lease_ended ended; /* result */
+    struct bytes next;        /* result, unless all ended: the rest begins at this key */
 };
 
-/* End the lease of one entry of the index, unless the lease was issued later than the mark says. If
- * the lease is gone, delete the entry. */
-static enum status end_entry(const struct lease_scope *s, struct bytes key, size_t prefix_len,
-                             int64_t before_ms)
+/* Whether the mark of an older build means this lease. */
+static bool issued_before(const struct lease_scope *s, const char *id, int64_t before_ms)
 {
     struct lease lease;
+    enum status st = lease_load(s, id, &lease);
+    return st != ST_OK || lease.issued_ms <= before_ms;
+}
+
+/* End the lease of one entry of the index, unless the lease is newer than the mark. If the lease is
+ * gone, delete the entry. */
+static enum status end_entry(const struct lease_scope *s, struct part *part, struct bytes key,
+                             size_t prefix_len, uint64_t created)
+{
+    bool skipped;
     const char *id = arena_str(s->txn->arena, bytes_from(key, prefix_len));
     if (id == NULL)
         return ST_NOMEM;
-    enum status st = lease_load(s, id, &lease);
+    if (part->version != 0 ? created > part->version : !issued_before(s, id, part->before_ms))
+        return ST_OK;
+    enum status st = end_or_skip(s, id, &part->ended, &skipped);
     if (st == ST_NOT_FOUND)
         return state_delete(s->txn, key);
     TRY(st);
-    return lease.issued_ms <= before_ms ? lease_end(s, &lease) : ST_OK;
+    return skipped && part->force ? lease_drop(s, id) : ST_OK;
 }
 
 static enum status end_part(const struct lease_scope *s, struct part *part)
@@ -50,30 +115,41 @@ static enum status end_part(const struct lease_scope *s, struct part *part)
         if (part->steps == 0)
             return ST_OK;
         part->steps--;
-        TRY(end_entry(s, key, index.len, part->before_ms));
+        TRY(end_entry(s, part, key, index.len, walk->created));
     }
-    part->all = true;
+    part->ended.all = true;
     return ST_OK;
 }
 
-/* Store a mark of the remaining work, "TIME KEY": end the leases that were issued before TIME, from
- * KEY of the index on. */
+static enum status mark_key(const struct lease_scope *s, const char *prefix, struct bytes *ret_key)
+{
+    return expiry_mark_key(s->txn, &lease_expiry, s->ns, prefix, ret_key);
+}
+
+/* Store a mark of the remaining work (lease.h). */
 static enum status put_part_mark(const struct lease_scope *s, const struct part *part)
 {
     CLEANUP(buf_done) struct buf value = {0};
     struct bytes mark;
-    ASSERT(!part->all && part->next.len != 0);
+    ASSERT(!part->ended.all && part->next.len != 0);
     ASSERT(part->prefix[0] != '\0');
     buf_add_format(&value, "%lld ", (long long)part->before_ms);
+    if (part->version != 0)
+        buf_add_format(&value, "%s%" PRIu64 " ", part->force ? MARK_FORCE : "", part->version);
     buf_add(&value, part->next);
     TRY(buf_status(&value));
-    TRY(state_ns_key(s->txn->arena, s->ns, LEASE_MARKS, bytes_str(part->prefix), NULL, &mark));
+    TRY(mark_key(s, part->prefix, &mark));
     return state_put_exempt(s->txn, mark, buf_bytes(&value)); /* exempt: the mark serves deletion */
 }
 
-enum status lease_end_below(const struct lease_scope *s, const char *prefix, bool *ret_all)
+enum status lease_end_below(const struct lease_scope *s, const char *prefix, bool force,
+                            struct lease_ended *ret_ended)
 {
-    struct part part = {.prefix = prefix, .before_ms = s->now_ms, .steps = LEASE_STEPS_MAX};
+    struct part part = {.prefix = prefix,
+                        .version = state_version(s->txn),
+                        .before_ms = s->now_ms,
+                        .force = force,
+                        .steps = LEASE_STEPS_MAX};
     struct bytes below;
     uint64_t newest;
     ASSERT(prefix[0] != '\0' && prefix[strlen(prefix) - 1] == '/');
@@ -81,88 +157,108 @@ enum status lease_end_below(const struct lease_scope *s, const char *prefix, boo
     TRY(lease_prefix(s->txn->arena, s->ns, prefix, &below));
     TRY(state_newest(s->txn, below, &newest));
     TRY(end_part(s, &part));
-    ASSERT(part.all || part.steps == 0);
-    *ret_all = part.all;
-    return part.all ? ST_OK : put_part_mark(s, &part);
+    ASSERT(part.ended.all || part.steps == 0);
+    *ret_ended = part.ended;
+    return part.ended.all ? ST_OK : put_part_mark(s, &part);
+}
+
+enum status lease_end_of_token(const struct lease_scope *s, const char *token, unsigned *steps,
+                               bool *ret_all)
+{
+    struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
+    struct lease_ended ended = {0};
+    struct bytes prefix;
+    bool skipped;
+
+    if (walk == NULL)
+        return ST_NOMEM;
+    TRY(lease_token_prefix(s->txn->arena, s->ns, token, &prefix));
+    *ret_all = false;
+    for (state_walk(s->txn, prefix, walk); state_walk_next(walk); --*steps) {
+        if (*steps == 0)
+            return ST_OK;
+        const char *key = arena_str(s->txn->arena, walk->key);
+        if (key == NULL)
+            return ST_NOMEM;
+        ASSERT(walk->key.len > prefix.len);
+        enum status st = end_or_skip(s, key + prefix.len, &ended, &skipped);
+        if (st != ST_NOT_FOUND)
+            TRY(st);
+        if (st == ST_NOT_FOUND || skipped) /* else the end of the lease deletes the key */
+            TRY(state_delete(s->txn, bytes_str(key)));
+    }
+    *ret_all = true;
+    return ST_OK;
 }
 
 /* Background work */
 
-static enum status follow_mark(const struct lease_scope *s, struct bytes mark, const char *prefix)
+static struct lease_scope scope_of(const struct expiry_task *task)
 {
-    struct part part = {.prefix = prefix, .steps = LEASE_UPKEEP_STEPS};
-    struct state_value stored;
+    return (struct lease_scope){
+        .txn = task->txn, .ns = task->ns, .kinds = task->leases, .now_ms = task->now_ms};
+}
 
-    ASSERT(prefix[0] != '\0' && mark.len != 0);
-    TRY(state_get(s->txn, mark, &stored));
-    const uint8_t *space = memchr(stored.value.data, ' ', stored.value.len);
-    size_t len = space != NULL ? (size_t)(space - stored.value.data) : 0;
-    if (space == NULL || text_int_parse(bytes_of(stored.value.data, len), &part.before_ms) != ST_OK)
+/* Take the bytes up to the next space, and the space. */
+static bool take_word(struct reader *r, struct bytes *ret_word)
+{
+    const uint8_t *space = memchr(r->at, ' ', reader_left(r));
+    if (space == NULL)
+        return false;
+    *ret_word = reader_take(r, (size_t)(space - r->at));
+    (void)reader_take(r, 1); /* the space */
+    return true;
+}
+
+/* Read what put_part_mark stored. */
+static enum status read_part_mark(struct bytes value, struct part *part)
+{
+    struct reader r = reader_of(value);
+    struct bytes time, version;
+
+    if (!take_word(&r, &time) || text_int_parse(time, &part->before_ms) != ST_OK)
         return ST_CORRUPT;
-    part.from = bytes_from(stored.value, len + 1);
-    TRY(end_part(s, &part));
-    return part.all ? state_delete(s->txn, mark) : put_part_mark(s, &part);
-}
-
-static enum status follow_first_mark(const struct lease_scope *s)
-{
-    struct arena *arena = s->txn->arena;
-    struct state_walk *walk = arena_alloc(arena, sizeof *walk);
-    struct bytes prefix;
-
-    if (walk == NULL)
-        return ST_NOMEM;
-    TRY(state_ns_key(arena, s->ns, LEASE_MARKS, (struct bytes){0}, NULL, &prefix));
-    state_walk(s->txn, prefix, walk);
-    if (!state_walk_next(walk))
-        return ST_OK;
-    const char *mark = arena_str(arena, walk->key);
-    return mark != NULL ? follow_mark(s, bytes_str(mark), mark + prefix.len) : ST_NOMEM;
-}
-
-/* End the lease `id`, which a `key` below leaseend/ names. If the lease is gone or ends later,
- * delete the key. */
-static enum status expire_lease(const struct lease_scope *s, struct bytes key, const char *id)
-{
-    struct lease lease;
-    enum status st = lease_load(s, id, &lease);
-    if (st == ST_NOT_FOUND ||
-        (st == ST_OK && (lease.expire_ms == 0 || lease.expire_ms > s->now_ms)))
-        return state_delete(s->txn, key); /* record and key change together: not of this lease */
-    TRY(st);
-    return lease_end(s, &lease);
-}
-
-/* Stage the end of expired leases, LEASE_UPKEEP_STEPS at most. *ret_any: there were some. */
-static enum status expire_leases(const struct lease_scope *s, bool *ret_any)
-{
-    struct arena *arena = s->txn->arena;
-    struct state_walk *walk = arena_alloc(arena, sizeof *walk);
-    struct bytes prefix, end;
-
-    if (walk == NULL)
-        return ST_NOMEM;
-    TRY(state_ns_key(arena, s->ns, LEASE_ENDS, (struct bytes){0}, NULL, &prefix));
-    TRY(state_ns_time_key(arena, s->ns, LEASE_ENDS, s->now_ms + 1, "", &end));
-    state_walk(s->txn, prefix, walk);
-    for (unsigned steps = LEASE_UPKEEP_STEPS; steps > 0 && state_walk_next(walk); steps--) {
-        if (bytes_cmp(walk->key, end) >= 0)
-            return ST_OK;
-        const char *key = arena_str(arena, walk->key);
-        if (key == NULL)
-            return ST_NOMEM;
-        ASSERT(walk->key.len > end.len);
-        *ret_any = true;
-        TRY(expire_lease(s, bytes_of(key, walk->key.len), key + end.len));
+    part->force = bytes_has_prefix(bytes_of(r.at, reader_left(&r)), BYTES(MARK_FORCE));
+    if (part->force)
+        (void)reader_take(&r, sizeof MARK_FORCE - 1); /* found above */
+    part->from = bytes_of(r.at, reader_left(&r));
+    int64_t n;
+    if (take_word(&r, &version) && text_int_parse(version, &n) == ST_OK && n > 0) {
+        part->version = (uint64_t)n;
+        part->from = bytes_of(r.at, reader_left(&r));
     }
     return ST_OK;
 }
 
-enum status lease_upkeep(const void *kinds, struct state_txn *txn, int64_t now_ms)
+static enum status follow_mark(const struct expiry_task *task, unsigned *steps)
 {
-    const struct lease_scope scope = {
-        .txn = txn, .ns = STATE_NS_ROOT, .kinds = kinds, .now_ms = now_ms};
-    bool any = false;
-    TRY(expire_leases(&scope, &any));
-    return any ? ST_OK : follow_first_mark(&scope);
+    const struct lease_scope scope = scope_of(task);
+    struct part part = {.prefix = task->id, .steps = *steps};
+    struct state_value stored;
+    struct bytes mark;
+
+    ASSERT(task->id[0] != '\0' && *steps > 0);
+    TRY(mark_key(&scope, task->id, &mark));
+    TRY(state_get(task->txn, mark, &stored));
+    TRY(read_part_mark(stored.value, &part));
+    TRY(end_part(&scope, &part));
+    ASSERT(part.steps <= *steps && (part.ended.all || part.steps == 0));
+    *steps = part.steps;
+    return part.ended.all ? state_delete(task->txn, mark) : put_part_mark(&scope, &part);
 }
+
+static enum status lease_expire(const struct expiry_task *task)
+{
+    const struct lease_scope scope = scope_of(task);
+    struct lease lease;
+    TRY(lease_load(&scope, task->id, &lease));
+    if (lease.expire_ms == 0 || lease.expire_ms > task->now_ms)
+        return ST_NOT_FOUND;
+    return lease_end(&scope, &lease);
+}
+
+const struct expiry_kind lease_expiry = {.name = "lease",
+                                         .former_end = "leaseend",
+                                         .former_mark = "unlease",
+                                         .end = lease_expire,
+                                         .go_on = follow_mark};

@@ -9,6 +9,15 @@ static void on_timer(struct env_timer *timer)
     duty_step(CONTAINER_OF(timer, struct duties, timer));
 }
 
+/* The rest after a commit: as long as the commit took. So clients' writes have at least half of the
+ * log, and background work becomes slower when the log is busy or the disk is slow. */
+static uint64_t rest_ms(const struct duties *d)
+{
+    uint64_t now_ms = env_mono_ms(d->host->env);
+    ASSERT(now_ms >= d->began_ms);
+    return MIN(now_ms - d->began_ms, (uint64_t)DUTY_REST_MS);
+}
+
 /* Set the timer only while the node is active: a timer that is set when the node stops outlives its
  * loop. */
 static void duty_again_in(struct duties *d, uint64_t ms)
@@ -26,7 +35,7 @@ static void on_committed(struct state_commit *commit, enum status st)
     d->committing = false;
     /* The term may have ended, or the node may stop, since the commit began. */
     if (d->term != 0 && !d->host->stopping)
-        duty_again_in(d, st == ST_OK || st == ST_CONFLICT ? 0 : DUTY_EVERY_MS);
+        duty_again_in(d, st == ST_OK || st == ST_CONFLICT ? rest_ms(d) : DUTY_EVERY_MS);
 }
 
 /* Run one duty. True: it staged something, and the commit is under way. */
@@ -42,6 +51,7 @@ static bool duty_run(struct duties *d, const struct node_duty *duty)
         st = duty->run != NULL ? duty->run(&txn, now_ms) : duty->run_with(duty->with, &txn, now_ms);
         if (st == ST_OK && state_staged(&txn)) {
             d->commit.done = on_committed;
+            d->began_ms = env_mono_ms(d->host->env);
             st = state_commit(&txn, &d->commit);
             d->committing = st == ST_OK;
         }

@@ -6,7 +6,8 @@
  *      └──no longer active, or stopping──┴──none was due────┘
  *
  * A turn of the raft thread runs duties for DUTY_TURN_MS at most; the next turn goes on with the
- * duty after the last one. A duty bounds its own run: it stages a little of what is due.
+ * duty after the last one. After a commit the duties rest for as long as the commit took. A duty
+ * bounds its own run: it stages a little of what is due.
  *
  * A DR secondary begins no duty: its state is the primary's. A transaction proposed in a term that
  * has ended is applied like any other write: only if its preconditions still hold. */
@@ -31,6 +32,7 @@ struct node_duty {
 enum {
     DUTY_EVERY_MS = 500, /* time between two looks for something to do */
     DUTY_TURN_MS = 5,    /* time that the duties may take in one turn of the raft thread */
+    DUTY_REST_MS = 50,   /* longest rest after a commit */
 };
 
 struct duties {
@@ -41,8 +43,9 @@ struct duties {
     struct state *state; /* NULL before the first active term */
     struct state_commit commit;
     struct env_timer timer;
-    uint64_t term; /* term in which the node is active; 0: not active */
-    size_t next;   /* index of the duty to run next */
+    uint64_t began_ms; /* when the last commit began */
+    uint64_t term;     /* term in which the node is active; 0: not active */
+    size_t next;       /* index of the duty to run next */
     /* a commit is under way; a duty has staged something in this round of all duties */
     bool committing, due;
 };

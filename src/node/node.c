@@ -160,6 +160,11 @@ void node_reload(struct node *n)
     env_post(n->host.env, &n->reload_task);
 }
 
+void node_set_mute(struct node *n, bool mute)
+{
+    atomic_store(&n->host.mute, mute); /* the next tick reads it */
+}
+
 /* Stopping: the parts end their work, the replica closes, the parts rest, the port closes, the loop
  * ends. */
 

@@ -74,6 +74,10 @@ struct mesh *node_mesh(struct node *node);
  * files cannot be used, the old certificate stays in use and a log line says why. Any thread. */
 void node_reload(struct node *node);
 
+/* Tell the node whether it can record requests: audit devices are enabled and none takes records.
+ * Such a node leads no longer than needed, and forwards reads. Any thread. */
+void node_set_mute(struct node *node, bool mute);
+
 /* Whether the cluster does not exist yet because not all initial members have been heard; then
  * *ret_why names the missing ones with their addresses. Any thread. */
 bool node_awaits_members(struct node *node, struct reason *ret_why);

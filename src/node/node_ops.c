@@ -42,9 +42,11 @@ static void describe_peer(struct node *n, unsigned at, struct node_peer *ret)
     if (ours) {
         copy_text(ret->api_address, sizeof ret->api_address, o->api_addr);
         copy_text(ret->version, sizeof ret->version, o->version);
+        ret->serves = !s->sealed && !n->host.mute;
     } else if (peers_get(&n->peers, m->id, &report)) {
         copy_text(ret->api_address, sizeof ret->api_address, report.api_addr);
         copy_text(ret->version, sizeof ret->version, report.version);
+        ret->serves = report.unsealed;
         ret->heard_ms = report.wall_ms;
         ret->steady_ms = report.steady_ms;
         ret->feature = report.feature;

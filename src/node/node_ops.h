@@ -16,6 +16,7 @@ struct node_peer {
     char api_address[160]; /* URL of the member's API; "" before its first report */
     char cluster_address[160];
     bool active, reached; /* the member is active; this node reaches the member */
+    bool serves;          /* by its last report: unsealed, and its audit devices do not all fail */
     int64_t heard_ms;     /* last report, by this node's wall clock; 0: never, or this node */
     int64_t steady_ms;    /* first report without a gap since, by this node's wall clock */
     uint16_t feature;     /* feature level that the member understands; the first where unknown */

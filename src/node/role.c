@@ -88,7 +88,8 @@ static bool publish_role(struct role *r, const struct rlog_status *raft,
     s->active = active;
     s->removed = r->host->removed;
     s->has_leader = leader != NULL;
-    s->perf_standby = !s->active && !sealed && s->has_leader && r->performance_standby;
+    s->perf_standby =
+        !s->active && !sealed && s->has_leader && r->performance_standby && !r->host->mute;
     s->term = raft->term;
     s->committed_index = raft->commit_index;
     s->applied_index = raft->applied_index;

@@ -7,6 +7,7 @@ enum {
     RETRY_MIN_MS = 1000,
     RETRY_MAX_MS = 60000,       /* longest pause between two attempts */
     RETRY_REST_MS = 10 * 60000, /* after this time without an attempt, start at RETRY_MIN_MS */
+    MUTE_RETRY_MS = 60000,      /* pause between two attempts of a leader that records nothing */
     STOP_TRANSFER_MS = 2000,
 };
 
@@ -39,17 +40,28 @@ static bool transfer_is_due(struct transfer *t, uint64_t now)
     return true;
 }
 
+/* The audit devices of two nodes may fail in turn: bound the attempts by a fixed pause. */
+static bool mute_is_due(struct transfer *t, uint64_t now)
+{
+    if (t->mute_ms != 0 && now - t->mute_ms < MUTE_RETRY_MS)
+        return false;
+    t->mute_ms = now;
+    return true;
+}
+
 static void transfer_changed(void *self, const struct rlog_status *raft)
 {
     struct transfer *t = self;
     struct part_host *host = t->host;
     ASSERT(part_on_thread(host));
-    if (!raft->is_leader || !host->initialized || !barrier_is_sealed(host->barrier) || t->running)
+    bool sealed = barrier_is_sealed(host->barrier);
+    if (!raft->is_leader || !host->initialized || t->running || (!sealed && !host->mute))
         return;
-    uint64_t target = peers_target(t->peers);
-    if (target == 0 || !transfer_is_due(t, env_mono_ms(host->env)))
+    uint64_t target = peers_target(t->peers), now = env_mono_ms(host->env);
+    if (target == 0 || !(sealed ? transfer_is_due(t, now) : mute_is_due(t, now)))
         return;
-    trace(TRACE_WARN, "node", "leads, but is sealed: hands over to another node");
+    trace(TRACE_WARN, "node", "leads, but %s: hands over to another node",
+          sealed ? "is sealed" : "no audit device takes its records");
     transfer_begin(t, target);
 }
 

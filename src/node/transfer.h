@@ -1,8 +1,8 @@
 /* Transfers leadership to a voter that can be active (PROTOCOL R17). A part
  * (cluster/membership/part.h). Raft thread.
  *
- * A sealed leader serves no request, so it transfers leadership to a voter that is known to be
- * unsealed. A leader that stops does the same with any voter. */
+ * A sealed leader serves no request, and a leader whose audit devices all fail can record none. Both
+ * transfer leadership to a voter that is known to serve. A leader that stops does the same. */
 #ifndef HOLDFAST_NODE_TRANSFER_H
 #define HOLDFAST_NODE_TRANSFER_H
 
@@ -15,6 +15,7 @@ struct transfer {
     bool running;
     uint64_t began_ms;    /* monotonic: last transfer because of the seal; 0: none */
     unsigned wait_ms;     /* time from that transfer to the next one */
+    uint64_t mute_ms;     /* monotonic: last transfer because nothing is recorded; 0: none */
     uint64_t deadline_ms; /* monotonic: end of the transfer when the node stops; 0: not stopping */
 };
 

@@ -4,27 +4,9 @@
 #include "state/ns_key.h"
 #include "text/cidr.h"
 
-#include <stdlib.h>
-
-static const struct field fields[] = {
-    FIELD(struct quota, path, STRING, .preset = "",
-          .help = "What it is about: \"\" for all, a mount, a path below one, or the beginning of "
-                  "such a path and '*'."),
-    FIELD(struct quota, rate, STRING, .required = true,
-          .help = "How many requests a client may make in an interval."),
-    FIELD(struct quota, interval, DURATION, .preset = "1s", .help = "How long that is."),
-    FIELD(struct quota, block_interval, DURATION,
-          .help = "How long a client is refused after one too many; 0: until the interval ends."),
-    FIELD(struct quota, role, STRING, .preset = "", .help = "Not available."),
-    FIELD(struct quota, inheritable, BOOL, .has = offsetof(struct quota, has_inheritable),
-          .help = "Kept and shown: there are no namespaces below. True where none is given and the "
-                  "quota is about everything."),
-};
-const struct schema quota_schema = SCHEMA(struct quota, fields);
-
 static const struct field config_fields[] = {
     FIELD(struct quota_config, enable_rate_limit_audit_logging, BOOL,
-          .help = "Kept and shown: there are no audit devices."),
+          .help = "Audit devices record requests that a quota refuses."),
     FIELD(struct quota_config, enable_rate_limit_response_headers, BOOL,
           .help = "Tell clients what they have left, in headers."),
     FIELD(struct quota_config, rate_limit_exempt_paths, STRINGS,
@@ -33,44 +15,22 @@ static const struct field config_fields[] = {
 };
 const struct schema quota_config_schema = SCHEMA(struct quota_config, config_fields);
 
-struct rule {
-    struct bytes path;
-    uint64_t version; /* version of the quota: counting starts anew when the quota changes */
-    struct quota_window window;
-};
-
-/* The rules at one version of the settings; all of them lie in the arena. */
-struct rules {
-    struct arena arena;
-    uint64_t version;
-    struct rule *items; /* rules, the one with the longest path first */
-    size_t n;
-    struct quota_config config;
-};
-
 struct quotas {
     struct quota_table *table;
-    struct rules rules;
+    struct quota_rules rules;
+    struct quota_config config;
     uint64_t read_ms;
     bool read;
 };
 
-enum status quota_rate(const char *text, uint64_t *ret_limit)
+static struct quota_window window_of(const struct quota_rule *rule)
 {
-    size_t whole = strspn(text, "0123456789");
-    size_t rest = text[whole] == '.' ? strspn(text + whole + 1, "0123456789") : 0;
-    int64_t n;
-    if (whole == 0 || (whole > 1 && text[0] == '0') || whole > 10 || rest > 20 ||
-        (text[whole] == '.' && rest == 0) || text[whole + (rest != 0 ? rest + 1 : 0)] != '\0')
-        return ST_INVALID;
-    TRY(text_int_parse(bytes_of(text, whole), &n));
-    if (rest != 0 && strspn(text + whole + 1, "0") < rest)
-        n++;
-    if (n < 1 || n > QUOTA_RATE_MAX)
-        return ST_INVALID;
-    ASSERT(n >= 1);
-    *ret_limit = (uint64_t)n;
-    return ST_OK;
+    ASSERT(rule->limit > 0);
+    return (struct quota_window){
+        .limit = rule->limit,
+        .interval_ms = (uint64_t)MAX(rule->quota.interval, INT64_C(1)) * 1000,
+        .blocking_ms = (uint64_t)rule->quota.block_interval * 1000,
+    };
 }
 
 enum status quotas_new(struct quota_table *table, struct quotas **ret_quotas)
@@ -91,66 +51,11 @@ void quotas_free(struct quotas *quotas)
     mem_free(quotas);
 }
 
-/* Reading the rules */
-
-static int rule_order(const void *a, const void *b)
-{
-    const struct rule *x = a, *y = b;
-    if (x->path.len != y->path.len)
-        return x->path.len > y->path.len ? -1 : 1;
-    return bytes_cmp(x->path, y->path);
-}
-
-static enum status add_rule(struct rules *rules, struct bytes stored, uint64_t version)
-{
-    const struct text_value *tree;
-    struct schema_fault fault;
-    struct quota quota;
-    uint64_t limit;
-
-    TRY(text_json_parse(&rules->arena, stored, &tree, NULL));
-    TRY(schema_decode(&quota_schema, tree, &rules->arena, &quota, &fault));
-    TRY(quota_rate(quota.rate, &limit));
-    ASSERT(rules->n < QUOTA_MAX);
-    if (strlen(quota.path) > QUOTA_PATH_MAX)
-        return ST_CORRUPT;
-    const char *path = arena_str(&rules->arena, bytes_str(quota.path));
-    if (path == NULL)
-        return ST_NOMEM;
-    rules->items[rules->n++] =
-        (struct rule){.path = bytes_str(path),
-                      .version = version,
-                      .window = {.limit = limit,
-                                 .interval_ms = (uint64_t)MAX(quota.interval, INT64_C(1)) * 1000,
-                                 .blocking_ms = (uint64_t)quota.block_interval * 1000}};
-    return ST_OK;
-}
-
-static enum status read_rules(struct state_txn *txn, struct rules *rules)
-{
-    struct state_iter *iter = arena_alloc(txn->arena, sizeof *iter);
-    struct bytes prefix, stored;
-
-    rules->items = arena_alloc(&rules->arena, QUOTA_MAX * sizeof *rules->items);
-    if (iter == NULL || rules->items == NULL)
-        return ST_NOMEM;
-    TRY(setting_key(txn->arena, STATE_NS_ROOT, QUOTA_SETTINGS, &prefix));
-    TRY(state_scan(txn, prefix, (struct bytes){0}, iter));
-    while (rules->n < QUOTA_MAX && state_iter_next(iter)) {
-        TRY(state_iter_value(iter, &stored));
-        TRY(add_rule(rules, stored, iter->modified));
-    }
-    ASSERT(rules->n <= QUOTA_MAX);
-    qsort(rules->items, rules->n, sizeof *rules->items, rule_order);
-    enum status st = setting_load(txn, STATE_NS_ROOT, QUOTA_CONFIG_SETTING, &quota_config_schema,
-                                  &rules->config);
-    return st == ST_NOT_FOUND ? ST_OK : st;
-}
-
 /* Read the settings into the arena of the rules, which then replace the old rules. */
 static enum status refresh(struct quotas *quotas, struct state *state)
 {
-    struct rules fresh = {0};
+    struct quota_rules fresh = {0};
+    struct quota_config config = {0};
     struct state_txn txn = {0};
     struct bytes prefix;
 
@@ -160,11 +65,17 @@ static enum status refresh(struct quotas *quotas, struct state *state)
         st = state_newest(&txn, prefix, &fresh.version);
     bool same = st == ST_OK && quotas->read && fresh.version == quotas->rules.version;
     if (st == ST_OK && !same)
-        st = read_rules(&txn, &fresh);
+        st = quota_rules_read(&txn, &quota_rates, &fresh);
+    if (st == ST_OK && !same) {
+        st = setting_load(&txn, STATE_NS_ROOT, QUOTA_CONFIG_SETTING, &quota_config_schema, &config);
+        st = st == ST_NOT_FOUND ? ST_OK : st;
+    }
     state_end(&txn);
-    struct rules old = st == ST_OK && !same ? quotas->rules : fresh;
-    if (st == ST_OK && !same)
+    struct quota_rules old = st == ST_OK && !same ? quotas->rules : fresh;
+    if (st == ST_OK && !same) {
         quotas->rules = fresh;
+        quotas->config = config;
+    }
     quotas->read = quotas->read || st == ST_OK;
     arena_done(&old.arena);
     return st;
@@ -180,54 +91,30 @@ static void look(struct quotas *quotas, struct state *state, uint64_t now_ms)
     if (refresh(quotas, state) == ST_OK)
         return;
     arena_done(&quotas->rules.arena);
-    quotas->rules = (struct rules){0};
+    quotas->rules = (struct quota_rules){0};
+    quotas->config = (struct quota_config){0};
     quotas->read = false;
 }
 
 /* Judging requests */
 
-static bool fits_path(struct bytes rule, struct bytes path)
-{
-    if (rule.len == 0)
-        return true;
-    uint8_t last = rule.data[rule.len - 1];
-    if (last == '*')
-        return bytes_has_prefix(path, bytes_of(rule.data, rule.len - 1));
-    return (last == '/' && bytes_has_prefix(path, rule)) ||
-           bytes_eq(path_trimmed(path), path_trimmed(rule));
-}
-
-static bool fits(struct bytes rule, const struct req *req)
-{
-    return fits_path(rule, req->path) ||
-           (req->rule_path.len != 0 && fits_path(rule, req->rule_path));
-}
-
 static bool is_exempt(const struct quotas *quotas, const struct req *req)
 {
     static const char *const always[] = {"sys/health", "sys/seal-status", "sys/unseal"};
-    const struct field_strings *more = &quotas->rules.config.rate_limit_exempt_paths;
+    const struct field_strings *more = &quotas->config.rate_limit_exempt_paths;
     for (size_t i = 0; i < ARRAY_LEN(always); i++)
-        if (fits(bytes_str(always[i]), req))
+        if (quota_path_fits(bytes_str(always[i]), req))
             return true;
     for (size_t i = 0; i < more->n; i++)
-        if (more->items[i][0] != '\0' && fits(bytes_str(more->items[i]), req))
+        if (more->items[i][0] != '\0' && quota_path_fits(bytes_str(more->items[i]), req))
             return true;
     return false;
-}
-
-static const struct rule *find(const struct quotas *quotas, const struct req *req)
-{
-    for (size_t i = 0; i < quotas->rules.n; i++)
-        if (fits(quotas->rules.items[i].path, req))
-            return &quotas->rules.items[i];
-    return NULL;
 }
 
 enum { KEY_BYTES = 8 + 16 + QUOTA_PATH_MAX };
 
 /* The key of the counter: the rule with its version, and the client. */
-static struct bytes key_of(const struct rule *rule, const char *peer, uint8_t key[KEY_BYTES])
+static struct bytes key_of(const struct quota_rule *rule, const char *peer, uint8_t key[KEY_BYTES])
 {
     struct ip ip;
     uint16_t port;
@@ -251,16 +138,18 @@ enum status quota_judge(struct quotas *quotas, struct state *state,
     if (request->forwarded || state == NULL)
         return ST_OK;
     look(quotas, state, now_ms);
-    const struct rule *rule = find(quotas, req);
+    const struct quota_rule *rule = quota_rules_find(&quotas->rules, req);
     if (rule == NULL || is_exempt(quotas, req))
         return ST_OK;
-    bool taken = quota_table_take(quotas->table, key_of(rule, request->peer, key), &rule->window,
-                                  now_ms, &count);
-    if (quotas->rules.config.enable_rate_limit_response_headers)
+    const struct quota_window window = window_of(rule);
+    bool taken =
+        quota_table_take(quotas->table, key_of(rule, request->peer, key), &window, now_ms, &count);
+    if (quotas->config.enable_rate_limit_response_headers)
         *ret_verdict =
-            (struct quota_verdict){.limit = rule->window.limit, .count = count, .refused = !taken};
+            (struct quota_verdict){.limit = window.limit, .count = count, .refused = !taken};
     if (taken)
         return ST_OK;
+    ret_verdict->unrecorded = !quotas->config.enable_rate_limit_audit_logging;
     return req_fail(req, ST_LIMITED, "request path \"%.160s\": rate limit quota exceeded",
                     (const char *)req->path.data);
 }

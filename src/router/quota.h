@@ -1,35 +1,19 @@
-/* Quotas: how many requests a client may make in a time, by path.
+/* Quotas of requests: how many requests a client may make in a time, by path (quota_rule.h).
  *
- * A client is an IPv4 address, or the 64 bits of an IPv6 address that name a network. If the paths
- * of several quotas fit a request, the quota with the longest path counts. The path "" fits every
- * request; "kv/" fits "kv/" and every path below; "kv/a*" fits every path that begins with "kv/a";
- * "kv/a" fits only "kv/a". Paths compare as in policies: a '/' at the end of the request's path and
- * the case of a policy's name make no difference. Each node counts the requests of its own clients,
- * by settings that are at most QUOTA_PATIENCE_MS old. A forwarded request is counted only by the
- * node that the client asked. Without quotas a request costs one reading of the clock. */
+ * A client is an IPv4 address, or the 64 bits of an IPv6 address that name a network. Each node
+ * counts the requests of its own clients, by settings that are at most QUOTA_PATIENCE_MS old. A
+ * forwarded request is counted only by the node that the client asked. Without quotas a request
+ * costs one reading of the clock. */
 #ifndef HOLDFAST_ROUTER_QUOTA_H
 #define HOLDFAST_ROUTER_QUOTA_H
 
 #include "quota/quota_table.h"
+#include "router/quota_rule.h"
 #include "router/router.h"
 
-/* Settings (setting.h): one below this prefix for each quota, and one for all of them. */
-#define QUOTA_SETTINGS "quota/rate-limit/"
-#define QUOTA_CONFIG_SETTING "quota/config"
+#define QUOTA_CONFIG_SETTING "quota/config" /* a setting (setting.h) */
 
-enum {
-    QUOTA_PATIENCE_MS = 100,
-    QUOTA_MAX = 1000,
-    QUOTA_PATH_MAX = 512,
-    QUOTA_RATE_MAX = 1000000000
-};
-
-struct quota {
-    const char *name, *path, *rate, *role;
-    int64_t interval, block_interval; /* seconds */
-    bool inheritable, has_inheritable;
-};
-extern const struct schema quota_schema; /* a quota without its name */
+enum { QUOTA_PATIENCE_MS = 100 };
 
 struct quota_config {
     bool enable_rate_limit_audit_logging, enable_rate_limit_response_headers;
@@ -37,11 +21,7 @@ struct quota_config {
 };
 extern const struct schema quota_config_schema;
 
-/* Read a rate: digits, perhaps with a fraction, as a JSON number above 0. The limit of a window is
- * the rate, rounded up. ST_INVALID. */
-NODISCARD enum status quota_rate(const char *text, uint64_t *ret_limit);
-
-/* The quotas as one worker knows them. */
+/* The quotas of requests as one worker knows them. */
 struct quotas;
 NODISCARD enum status quotas_new(struct quota_table *table, struct quotas **ret_quotas);
 void quotas_free(struct quotas *quotas); /* Free a worker's quotas. NULL is allowed. */
@@ -52,6 +32,7 @@ struct quota_verdict {
     uint64_t limit;
     struct quota_count count;
     bool refused;
+    bool unrecorded; /* refused, and the settings keep refusals out of the audit devices */
 };
 /* Count a request that stage_target has read. `state` NULL: the node has no state yet. ST_LIMITED
  * with the request's error. Settings that cannot be read limit no request. */

@@ -1,4 +1,5 @@
 #include "router/req_login.h"
+#include "router/quota_lease.h"
 #include "router/router.h"
 
 #define AUTH_PREFIX "auth/"
@@ -46,6 +47,8 @@ enum status req_login(struct req *req, const struct login *login)
     TRY(st);
     if (why.text[0] != '\0')
         req_warn(req, "%s", why.text);
+    if (token.expire_ms != 0)
+        TRY(req_lease_quota(req));
     st = auth_token_create(&scope, req->env, &token, &bearer);
     if (st == ST_TOO_BIG)
         return req_fail(req, ST_INVALID,

@@ -1,7 +1,7 @@
 /* The way of a request through the program, from the bytes that a transport hands over to the
  * reply.
  *
- *   limits, target, namespace, route, authenticate, body, authorise, audit request, handler,
+ *   limits, target, namespace, route, authenticate, body, authorise, handler, audit request,
  *   commit, audit response, send
  *
  * Handlers are straight-line functions (req.h); each step that waits is a phase of pipeline.c.
@@ -37,6 +37,7 @@ enum {
     ROUTER_WHOLE_BYTES_MAX = 1024 * 1024,
 };
 
+struct audit_table;
 struct dialect;
 struct fs_file;
 struct metrics;
@@ -161,6 +162,7 @@ struct router_host {
      * operators need. */
     _Atomic bool maintenance;
     struct quota_table *quotas; /* shared by the workers */
+    struct audit_table *audit;  /* audit devices; NULL: there are none, as in tests */
     struct throttle
         ceremonies; /* limits anonymous requests to ROUTE_CEREMONY that change something */
     struct parsed_budgets parsed;  /* shared by the workers */
@@ -187,11 +189,13 @@ NODISCARD enum status router_worker_new(const struct router *router, struct env 
 void router_worker_begin(struct router_worker *worker, struct state *state);
 /* Free a worker that has no request under way. NULL is allowed. */
 void router_worker_free(struct router_worker *worker);
-struct audit *router_worker_audit(struct router_worker *worker);
 struct router_host *router_worker_host(const struct router_worker *worker);
 struct state *router_worker_state(const struct router_worker *worker); /* NULL: there is none yet */
 /* number of requests under way */
 unsigned router_worker_running(const struct router_worker *worker);
+/* Number of requests, also ended ones, whose records an audit device still holds. The worker cannot
+ * be freed before it is 0: audit_device_close and the loop end the offers. */
+unsigned router_worker_offers(const struct router_worker *worker);
 /* Write a member of an object for each request under way. On the worker's thread. */
 struct text_writer;
 void router_worker_inflight(struct router_worker *worker, struct text_writer *w);

@@ -1,4 +1,5 @@
 /* Metrics of all parts of a node, gathered for each scrape. */
+#include "audit/audit_table.h"
 #include "http/client.h"
 #include "server/server.h"
 
@@ -345,13 +346,14 @@ static void figures_collect(struct metric_source *source, struct metric_out *out
     router_figures(out, s);
     forward_figures(out, s);
     modules_metrics(out);
+    audit_table_metrics(s->host.audit, out);
     if (!s->ready) /* before the node joins, it has no replica and no mesh */
         return;
     raft_figures(out, &status);
     follower_figures(out, &status.raft);
     snapshot_figures(out, s->env, &status.raft);
     store_figures(out, rlog_store(node_rlog(s->node)), status.version);
-    lease_figures(out, rlog_store(node_rlog(s->node)));
+    lease_figures(out, s);
     mesh_figures(out, node_mesh(s->node));
     peer_figures(out, node_mesh(s->node));
 }

@@ -121,23 +121,58 @@ void process_figures(struct metric_out *out, const struct server *s)
     certificate_figures(out, s);
 }
 
-static enum status count_leases(struct store *store, uint64_t *ret_n)
+static enum status count_leases(const struct server *s, uint64_t *ret_n, struct expiry_sizes *ret)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct store_pin pin;
     struct bytes prefix;
     TRY(lease_prefix(&arena, STATE_NS_ROOT, "", &prefix));
-    TRY(store_pin(store, "metrics", 0, &pin));
+    TRY(store_pin(rlog_store(node_rlog(s->node)), "metrics", 0, &pin));
     *ret_n = store_count(&pin, prefix);
+    enum status st = expiry_sizes_at(&s->expiry_kinds, &pin, ret);
     store_unpin(&pin);
-    return ST_OK;
+    return st;
 }
 
-void lease_figures(struct metric_out *out, struct store *store)
+static void expiry_figures(struct metric_out *out, const struct expiry_counts *c)
 {
+    ASSERT(c != NULL);
+    metric_one(out, "holdfast_expiry_ended_total", METRIC_COUNTER,
+               "Tokens, leases and policies that this node ended because their time had come.",
+               atomic_load_explicit(&c->ended, memory_order_relaxed));
+    metric_one(out, "holdfast_expiry_dropped_total", METRIC_COUNTER,
+               "Entries of the expiry index that came up for something gone or renewed.",
+               atomic_load_explicit(&c->dropped, memory_order_relaxed));
+    metric_one(
+        out, "holdfast_expiry_put_off_total", METRIC_COUNTER,
+        "Times that an entry of the expiry index, or unfinished work, could not be followed.",
+        atomic_load_explicit(&c->put_off, memory_order_relaxed));
+    metric_one(out, "holdfast_expiry_moved_total", METRIC_COUNTER,
+               "Keys of an earlier feature level that this node moved into the expiry index.",
+               atomic_load_explicit(&c->moved, memory_order_relaxed));
+}
+
+void lease_figures(struct metric_out *out, const struct server *s)
+{
+    struct expiry_sizes sizes;
     uint64_t n;
-    if (count_leases(store, &n) == ST_OK)
-        metric_one(
-            out, "holdfast_leases", METRIC_GAUGE,
-            "Leases that were issued and not ended: tokens that expire, and what engines lent.", n);
+    ASSERT(s->ready); /* the node has a replica */
+    expiry_figures(out, &s->expiry_counts);
+    metric_one(out, "holdfast_leases_skipped_total", METRIC_COUNTER,
+               "Leases that the end of many left out on this node because record or kind cannot be "
+               "read.",
+               lease_skipped_total());
+    if (count_leases(s, &n, &sizes) != ST_OK)
+        return;
+    metric_one(out, "holdfast_leases", METRIC_GAUGE,
+               "Leases that were issued and not ended: tokens that expire, and what engines lent.",
+               n);
+    metric_one(out, "holdfast_expiry_entries", METRIC_GAUGE, "Entries of the expiry index.",
+               sizes.entries);
+    metric_one(out, "holdfast_expiry_unfinished", METRIC_GAUGE,
+               "Marks of unfinished work: what ended and has something left to delete.",
+               sizes.marks);
+    metric_one(out, "holdfast_expiry_former_keys", METRIC_GAUGE,
+               "Entries and marks in the form of an earlier feature level, not yet moved.",
+               sizes.former);
 }

@@ -1,8 +1,9 @@
-/* SIGHUP: read again the certificates of listeners and cluster port, and the log level. A warning
- * names other fields of the configuration that changed.
+/* SIGHUP: read again the certificates of listeners and cluster port, and the log level; open the
+ * sinks of the audit devices again. A warning names other fields of the configuration that changed.
  *
  * Each file is applied by itself. If a file cannot be used, the certificate in use stays, and the
  * log names the file and the cause. Open connections keep their certificate. */
+#include "audit/audit_table.h"
 #include "base/trace.h"
 #include "crypto/tls.h"
 #include "server/server.h"
@@ -77,4 +78,5 @@ void reload_all(struct server *s)
     for (unsigned i = 0; i < s->config->n_listeners; i++)
         reload_listener(s, i);
     node_reload(s->node);
+    audit_table_reopen(s->host.audit);
 }

@@ -1,5 +1,6 @@
 /* The server process: signals, the node, the workers, start and end. */
 #include "server/server.h"
+#include "audit/audit_table.h"
 #include "base/cpus.h"
 #include "base/mem.h"
 #include "base/trace.h"
@@ -190,8 +191,10 @@ static void background_of(struct server *s)
     }
     ASSERT(s->n_duties < SERVER_DUTIES_MAX);
     module_lease_kinds(&server_modules, &s->lease_kinds);
+    s->expiry_kinds = (struct expiry_kinds){.leases = &s->lease_kinds, .counts = &s->expiry_counts};
+    module_expiry_kinds(&server_modules, &s->expiry_kinds);
     s->duties[s->n_duties++] = (struct node_duty){
-        .name = "expired and revoked leases", .run_with = lease_upkeep, .with = &s->lease_kinds};
+        .name = "what ends by itself", .run_with = expiry_upkeep, .with = &s->expiry_kinds};
 }
 
 static void node_options_of(const struct config *c, struct server *s)
@@ -368,6 +371,7 @@ static enum status server_prepare(struct server *s, struct reason *reason)
     router_of(s);
     TRY(crypto_random(seed, sizeof seed));
     TRY(quota_table_new(seed, &s->host.quotas));
+    TRY(trail_open(s, reason));
     config_show(c, &s->shown);
     TRY(buf_status(&s->shown));
     s->host.configuration = buf_bytes(&s->shown);
@@ -382,6 +386,7 @@ static void wind_down(struct server *s)
     ASSERT(s->stopping); /* no further worker starts, no connection is adopted */
     for (unsigned i = 0; i < s->n_workers; i++)
         worker_drain(&s->workers[i]);
+    trail_close(s);
     node_stop(s->node); /* ends the proposals of workers with a status */
     for (unsigned i = 0; i < s->n_workers; i++)
         worker_stop(&s->workers[i]);
@@ -452,6 +457,7 @@ int server_run(const struct config *config)
     int code = server_serve(&s);
     for (unsigned i = 0; i < ARRAY_LEN(s.tls); i++)
         tls_ctx_unref(s.tls[i]);
+    audit_table_free(s.host.audit);
     quota_table_free(s.host.quotas);
     http_budget_done(&s.client_bodies);
     http_budget_done(&s.cluster_bodies);

@@ -7,6 +7,7 @@
  *   server/metrics.c  metrics of all parts
  *   server/process.c  metrics of the process, its disk and its certificates; the number of leases
  *   server/reload.c   what SIGHUP reads again
+ *   server/trail.c    the audit devices of this node
  *   server/notify.c   what systemd is told
  *   server/end.c      a line on standard error before a signal ends the process */
 #ifndef HOLDFAST_SERVER_SERVER_H
@@ -68,7 +69,9 @@ struct worker {
     struct env_task drain_task;
     struct env_task ping_task;
     struct env_task begin_task;
-    sem_t drained;
+    struct env_task flush_task;
+    struct env_timer audit_timer; /* of worker 0: follows the audit devices */
+    sem_t drained, flushed;
     struct reason reason; /* why the worker did not start */
 };
 
@@ -91,6 +94,8 @@ struct server {
     bool has_seal;
     struct node_options node_options;
     struct node_duty duties[SERVER_DUTIES_MAX]; /* duties of all modules, and the duty of leases */
+    struct expiry_kinds expiry_kinds;           /* kinds of the expiry index */
+    struct expiry_counts expiry_counts;         /* work of its duty */
     struct lease_kinds lease_kinds;             /* lease kinds of all modules */
     size_t n_duties;
     struct node_service services[SERVER_SERVICES_MAX]; /* services of all modules */
@@ -140,9 +145,20 @@ NODISCARD enum status worker_start(struct server *server, struct worker *worker,
 /* Tell a worker that was started before the node had its replica that the replica exists now. */
 void worker_begin(struct worker *worker);
 void worker_drain(struct worker *worker);
+/* Wait until the worker has run the tasks that were posted to it so far. */
+void worker_flush(struct worker *worker);
 void worker_stop(struct worker *worker);
 /* Give a worker a connection that another node opened. Any thread. */
 void worker_adopt(struct worker *worker, struct mesh_http connection);
+
+/* server/trail.c: the table of audit devices, with those of the configuration file. Others with a
+ * reason. */
+NODISCARD enum status trail_open(struct server *server, struct reason *reason);
+/* Begin to follow the state, on the first worker; stop on its thread. */
+void trail_watch(struct worker *worker);
+void trail_unwatch(struct worker *worker);
+/* Write what the devices hold, when every worker has drained. Blocks. */
+void trail_close(struct server *server);
 
 /* server/reload.c, on the main thread. */
 void reload_all(struct server *server);
@@ -164,6 +180,6 @@ void metrics_start(struct server *server);
 
 /* server/process.c */
 void process_figures(struct metric_out *out, const struct server *server);
-void lease_figures(struct metric_out *out, struct store *store);
+void lease_figures(struct metric_out *out, const struct server *s);
 
 #endif

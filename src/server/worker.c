@@ -163,6 +163,7 @@ static enum status worker_serve(struct worker *w)
     TRY(serve_unauthenticated(w));
     for (unsigned i = 0; i < s->config->n_listeners; i++)
         TRY(listen_on(w, i));
+    trail_watch(w);
     return ST_OK;
 }
 
@@ -207,6 +208,7 @@ static void on_drain(struct env_task *task)
 {
     struct worker *w = CONTAINER_OF(task, struct worker, drain_task);
     ASSERT(w->draining == 0); /* a worker drains once */
+    trail_unwatch(w);
     for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
         w->draining += w->listeners[i].http != NULL;
     for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
@@ -218,7 +220,8 @@ enum status worker_start(struct server *server, struct worker *w, struct reason 
 {
     w->server = server;
     TRY(loop_new(NULL, &w->env));
-    enum status st = sem_init(&w->drained, 0, 0) == 0 ? worker_serve(w) : ST_IO;
+    bool ready = sem_init(&w->drained, 0, 0) == 0 && sem_init(&w->flushed, 0, 0) == 0;
+    enum status st = ready ? worker_serve(w) : ST_IO;
     if (st == ST_OK && pthread_create(&w->thread, NULL, thread_main, w) != 0)
         st = ST_NOMEM;
     if (st == ST_OK)
@@ -255,6 +258,21 @@ void worker_drain(struct worker *w)
     w->drain_task = (struct env_task){.run = on_drain};
     env_post(w->env, &w->drain_task);
     while (sem_wait(&w->drained) != 0)
+        ASSERT(errno == EINTR);
+}
+
+static void on_flush(struct env_task *task)
+{
+    struct worker *w = CONTAINER_OF(task, struct worker, flush_task);
+    if (sem_post(&w->flushed) != 0)
+        abort(); /* cannot fail: the semaphore counts to one */
+}
+
+void worker_flush(struct worker *w)
+{
+    w->flush_task = (struct env_task){.run = on_flush};
+    env_post(w->env, &w->flush_task);
+    while (sem_wait(&w->flushed) != 0)
         ASSERT(errno == EINTR);
 }
 

@@ -162,6 +162,7 @@ void state_walk_from(const struct state_txn *txn, struct bytes prefix, struct by
 {
     ASSERT(txn->open);
     walk->key = (struct bytes){0};
+    walk->created = 0;
     store_iter_init(&walk->store, &txn->pin, prefix, from);
 }
 
@@ -175,6 +176,7 @@ bool state_walk_next(struct state_walk *walk)
     if (!store_iter_next(&walk->store))
         return false;
     walk->key = walk->store.item.key;
+    walk->created = walk->store.item.created;
     return true;
 }
 

@@ -34,14 +34,19 @@ enum status state_ns_key(struct arena *arena, const char *ns, const char *kind, 
     return ST_OK;
 }
 
+void state_time_text(int64_t time_ms, char ret_text[STATE_TIME_DIGITS + 1])
+{
+    ASSERT(time_ms > 0 && time_ms < TEXT_EXPIRY_END);
+    for (int i = STATE_TIME_DIGITS - 1; i >= 0; i--, time_ms /= 16)
+        ret_text[i] = "0123456789abcdef"[time_ms % 16];
+    ret_text[STATE_TIME_DIGITS] = '\0';
+}
+
 enum status state_ns_time_key(struct arena *arena, const char *ns, const char *kind,
                               int64_t time_ms, const char *second, struct bytes *ret_key)
 {
     char time[STATE_TIME_DIGITS + 1];
-    ASSERT(time_ms > 0 && time_ms < TEXT_EXPIRY_END);
-    for (int i = STATE_TIME_DIGITS - 1; i >= 0; i--, time_ms /= 16)
-        time[i] = "0123456789abcdef"[time_ms % 16];
-    time[STATE_TIME_DIGITS] = '\0';
+    state_time_text(time_ms, time);
     return state_ns_key(arena, ns, kind, bytes_str(time), second, ret_key);
 }
 

@@ -6,9 +6,12 @@
  *   s/ns/ID/token/ID         a token; auth/token.h has the other keys of tokens
  *   s/ns/ID/cubby/ID/…       what a token keeps for itself; deleted with the token
  *   s/ns/ID/accessor/TEXT    the token that an accessor names
- *   s/ns/ID/lease/LEASE      the index of leases; lease/lease.h, with unlease/ and leaseend/
+ *   s/ns/ID/lease/LEASE      the index of leases; lease/lease.h, with token-lease/
  *   s/ns/ID/config/NAME      a setting of the cluster
- *   s/ns/ID/policy/NAME      a policy; auth/policy.h, with policyend/
+ *   s/ns/ID/policy/NAME      a policy; auth/policy.h
+ *
+ * Two indexes are of all namespaces, so that background work finds what is due without a walk over
+ * the namespaces: s/expire/ and s/unfinished/ (lease/expiry.h, with the keys of builds before).
  *
  * Only the root namespace exists. */
 #ifndef HOLDFAST_STATE_NS_KEY_H
@@ -31,6 +34,9 @@ enum { STATE_TIME_DIGITS = 12 };
 static_assert(TEXT_EXPIRY_END == INT64_C(1) << 4 * STATE_TIME_DIGITS, "every expiry has a key");
 NODISCARD enum status state_ns_time_key(struct arena *arena, const char *ns, const char *kind,
                                         int64_t time_ms, const char *second, struct bytes *ret_key);
+
+/* The hex digits of such a time, zero-terminated. 0 < time_ms < TEXT_EXPIRY_END. */
+void state_time_text(int64_t time_ms, char ret_text[STATE_TIME_DIGITS + 1]);
 
 /* Whether `key` is a key of the namespace. */
 bool state_ns_holds(struct bytes key, const char *ns);

@@ -99,6 +99,10 @@ uint64_t state_version(const struct state_txn *txn);
 uint64_t state_view(const struct state_txn *txn);
 NODISCARD enum status state_newest(struct state_txn *txn, struct bytes prefix,
                                    uint64_t *ret_version);
+/* state_newest without a precondition: for copies of settings that a node keeps. */
+uint64_t state_changed(const struct state_txn *txn, struct bytes prefix);
+/* The number of the pinned state in the order in which this process published its states. */
+uint64_t state_generation(const struct state_txn *txn);
 
 /* A mark of the writes staged so far. state_rollback drops the writes staged after the mark. Reads
  * stay recorded (PROTOCOL R3: records of the framework survive a failed handler). */
@@ -145,6 +149,7 @@ NODISCARD enum status state_iter_name(struct state_iter *iter, struct bytes *ret
  * Embedded; valid until state_end. */
 struct state_walk {
     struct bytes key; /* current key, complete; valid until the next call */
+    uint64_t created; /* version that created the current key, as in state_value */
     struct store_iter store;
 };
 void state_walk(const struct state_txn *txn, struct bytes prefix, struct state_walk *walk);

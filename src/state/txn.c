@@ -249,6 +249,18 @@ enum status state_newest(struct state_txn *txn, struct bytes prefix, uint64_t *r
     return ST_OK;
 }
 
+uint64_t state_changed(const struct state_txn *txn, struct bytes prefix)
+{
+    ASSERT(txn->open);
+    return store_newest(&txn->pin, prefix);
+}
+
+uint64_t state_generation(const struct state_txn *txn)
+{
+    ASSERT(txn->open);
+    return txn->pin.generation;
+}
+
 /* Staging */
 
 /* Put an operation into effect. ST_NOMEM, nothing changed. */

@@ -109,16 +109,13 @@ static const uint8_t *string_end(const struct json_reader *r)
     return NULL;
 }
 
-/* Read a string behind its opening quote. The text of an escape is never longer than the escape, so
- * the distance to the closing quote bounds the string. */
-static enum status read_string(struct json_reader *r, struct bytes *ret_text)
+/* Copy the text up to `close` and replace the escapes. The text of an escape is never longer than
+ * the escape. */
+static enum status copy_string(struct json_reader *r, const uint8_t *close, uint8_t *to,
+                               size_t *ret_len)
 {
-    const uint8_t *from = r->at, *close = string_end(r);
-    if (close == NULL)
-        return refuse_json(r, "a string does not end");
-    uint8_t *text = arena_alloc(r->arena, (size_t)(close - r->at) + 1), *to = text;
-    if (text == NULL)
-        return ST_NOMEM;
+    const uint8_t *from = to;
+    ASSERT(r->at <= close && close <= r->end);
     while (r->at < close) {
         uint8_t c = *r->at++;
         if (c == '\\')
@@ -128,11 +125,33 @@ static enum status read_string(struct json_reader *r, struct bytes *ret_text)
         else
             *to++ = c;
     }
+    *ret_len = (size_t)(to - from);
+    return ST_OK;
+}
+
+enum status text_json_unescape(struct bytes inside, uint8_t *to, size_t *ret_len)
+{
+    struct json_reader r = {.at = inside.data, .end = inside.data + inside.len};
+    return copy_string(&r, r.end, to, ret_len);
+}
+
+/* Read a string behind its opening quote. The text of an escape is never longer than the escape, so
+ * the distance to the closing quote bounds the string. */
+static enum status read_string(struct json_reader *r, struct bytes *ret_text)
+{
+    const uint8_t *from = r->at, *close = string_end(r);
+    if (close == NULL)
+        return refuse_json(r, "a string does not end");
+    size_t len;
+    uint8_t *text = arena_alloc(r->arena, (size_t)(close - r->at) + 1);
+    if (text == NULL)
+        return ST_NOMEM;
+    TRY(copy_string(r, close, text, &len));
     ASSERT(r->at == close);
-    ASSERT(to - text <= close - from); /* an escape is never shorter than its text */
+    ASSERT(len <= (size_t)(close - from)); /* an escape is never shorter than its text */
     r->at++;
-    *to = 0;
-    *ret_text = bytes_of(text, (size_t)(to - text));
+    text[len] = 0;
+    *ret_text = bytes_of(text, len);
     return text_utf8_valid(*ret_text) ? ST_OK : refuse_json(r, "a string is not valid UTF-8");
 }
 

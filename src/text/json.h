@@ -16,6 +16,10 @@ enum { TEXT_JSON_DEPTH_MAX = 200, TEXT_JSON_VALUES_MAX = 600000 };
 NODISCARD enum status text_json_parse(struct arena *arena, struct bytes text,
                                       const struct text_value **ret_value, struct reason *reason);
 
+/* Replace the escapes of `inside`, the text between the quotes of a string. `to` has room for
+ * inside.len bytes. ST_INVALID: an unknown escape. */
+NODISCARD enum status text_json_unescape(struct bytes inside, uint8_t *to, size_t *ret_len);
+
 /* Writes compact JSON; equal calls write equal bytes. Zero-initialise with `out`. buf_status(out)
  * tells whether memory ran out. '<', '>' and '&' are written as \u003c, \u003e, \u0026, so that the
  * text is safe inside HTML. */
@@ -35,7 +39,18 @@ void text_open_list(struct text_writer *w);
 void text_close(struct text_writer *w);
 void text_key_bytes(struct text_writer *w, struct bytes name);
 /* A key as JSON text, "\"name\":", written without a check. */
-void text_key_raw(struct text_writer *w, struct bytes key);
+static inline void text_key_raw(struct text_writer *w, struct bytes key)
+{
+    ASSERT(w->depth > 0 && (w->lists & 1) == 0);
+    ASSERT(key.len > 2 && key.data[key.len - 1] == ':');
+    uint8_t *at = buf_extend(w->out, w->separate + key.len);
+    if (at == NULL)
+        return; /* buf_status reports the failure */
+    if (w->separate)
+        *at++ = ',';
+    memcpy(at, key.data, key.len);
+    w->separate = false;
+}
 void text_put_null(struct text_writer *w);
 void text_put_bool(struct text_writer *w, bool truth);
 void text_put_int(struct text_writer *w, int64_t n);

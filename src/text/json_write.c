@@ -167,19 +167,6 @@ void text_key_bytes(struct text_writer *w, struct bytes name)
     w->separate = false;
 }
 
-void text_key_raw(struct text_writer *w, struct bytes key)
-{
-    ASSERT(w->depth > 0 && (w->lists & 1) == 0);
-    ASSERT(key.len > 2 && key.data[key.len - 1] == ':');
-    uint8_t *at = buf_extend(w->out, w->separate + key.len);
-    if (at == NULL)
-        return; /* buf_status reports the failure */
-    if (w->separate)
-        *at++ = ',';
-    memcpy(at, key.data, key.len);
-    w->separate = false;
-}
-
 void text_put_raw(struct text_writer *w, struct bytes json)
 {
     before_item(w);

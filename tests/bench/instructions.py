@@ -1,6 +1,7 @@
 """`tests/bench/run instructions`: instructions per request against the figures kept in
 instructions.txt; ends with "N passed, N failed". With --update it writes that file instead."""
 
+import itertools
 import platform
 import re
 import subprocess
@@ -20,6 +21,19 @@ HEAD = """\
 """
 
 
+def token_pairs(token):
+    """By turns, a token is created and revoked: the figure is the mean of both, with the work that
+    the node does later because of them."""
+    def make(i, made=itertools.count()):
+        n = next(made)
+        bearer = f"bench-{n // 2:08}"
+        if n % 2 == 0:
+            return request("POST", "/v1/auth/token/create", token,
+                           f'{{"ttl":"1h","id":"{bearer}"}}')
+        return request("POST", "/v1/auth/token/revoke", token, f'{{"token":"{bearer}"}}')
+    return make
+
+
 def requests(token):
     """What is counted, in this order: reads find what the writes before them left."""
     def kv(method, path, body=""):
@@ -33,6 +47,7 @@ def requests(token):
         "read_v2": kv("GET", "kv2/data/bench/"),
         "list_v2": lambda i: request("LIST", "/v1/kv2/metadata/bench", token),
         "lookup_self": lambda i: request("GET", "/v1/auth/token/lookup-self", token),
+        "token": token_pairs(token),
     }
 
 
@@ -40,6 +55,7 @@ def measure(most):
     """{name: instructions}; `most` has those above which a figure is looked at more closely."""
     with Nodes(size=1, config={"workers": 1}, start=callgrind.start) as cluster:
         node = cluster.nodes[0]
+        cluster.await_feature_level()  # what is stored has its newest form
         connection = Connection(node.client_port)
         return {
             name: callgrind.per_request([node], connection, make, most.get(name))

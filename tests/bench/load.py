@@ -28,6 +28,18 @@ request = function()
 end
 """
 
+PAIRS = """
+local create, before, after = %s, %s, %s
+local made = {}
+request = function()
+    local token = table.remove(made)
+    return token and before .. token .. after or create
+end
+response = function(status, headers, body)
+    made[#made + 1] = body:match('"client_token":"([^"]+)"')
+end
+"""
+
 
 def base64_of(text):
     return base64.b64encode(text.encode()).decode()
@@ -52,6 +64,16 @@ def kv2_get(token):
     return request("GET", f"/v1/kv2/data/bench/{NUMBER}", token)
 
 
+def token_create(token):
+    return request("POST", "/v1/auth/token/create", token, '{"ttl":"1h"}')
+
+
+def token_revoke(token, bearer_len):
+    """The number stands for the bearer; the length of the body is that with a bearer."""
+    room = request("POST", "/v1/auth/token/revoke", token, '{"token":"' + bearer_len * "#" + '"}')
+    return room.replace(bearer_len * b"#", NUMBER.encode())
+
+
 def run(command, timeout_s):
     return subprocess.run([*TIED, *map(str, command)], capture_output=True, text=True, check=True,
                           timeout=timeout_s).stdout
@@ -65,13 +87,24 @@ def lua(data):
 def wrk(url, data, connections=CONNECTIONS, seconds=None, keys=KEYS, failures=False):
     """Requests a second, p50 and p99 in ms. An answer that is not 2xx ends the run, unless
     `failures`: then they are counted."""
-    seconds = max(1, round(seconds or SECONDS))
     before, found, after = data.partition(NUMBER.encode())
+    script = SCRIPT % (lua(before), lua(after), keys) if found else \
+        f"request = function() return {lua(data)} end"
+    return wrk_script(url, script, connections, seconds, failures)
+
+
+def wrk_pairs(url, create, revoke):
+    """Pairs a second: each request revokes a token that an earlier one created, or creates one."""
+    before, _, after = revoke.partition(NUMBER.encode())
+    # a bearer is as long as the number that stands for it in `revoke`: see token_revoke
+    found = wrk_script(url, PAIRS % (lua(create), lua(before), lua(after)))
+    return {**found, "rate": found["rate"] / 2}
+
+
+def wrk_script(url, script, connections=CONNECTIONS, seconds=None, failures=False):
+    seconds = max(1, round(seconds or SECONDS))
     path = BENCH / "load.lua"
-    if found:
-        path.write_text(SCRIPT % (lua(before), lua(after), keys))
-    else:
-        path.write_text(f"request = function() return {lua(data)} end")
+    path.write_text(script)
     out = run(["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "--latency",
                "-s", path, url], seconds + 60)
     failed = re.search(r"Non-2xx or 3xx responses: (\d+)", out)

@@ -20,6 +20,8 @@ RULES = """
 path "kv/*" { capabilities = ["create", "read", "update", "delete", "list"] }
 path "kv2/*" { capabilities = ["create", "read", "update", "delete", "list"] }
 path "auth/token/lookup-self" { capabilities = ["read"] }
+path "auth/token/create" { capabilities = ["update", "sudo"] }
+path "auth/token/revoke" { capabilities = ["update"] }
 """
 VALUE = '{"value":"' + 4 * "0123456789abcdef" + '"}'
 VALUE2 = '{"data":' + VALUE + "}"
@@ -30,8 +32,10 @@ TIED = ["setpriv", "--pdeathsig", "KILL"]  # prefix of a command: it ends with t
 class Nodes(Cluster):
     """`kv` is version 1 and `kv2` version 2; `client` is a token that may use both and no more."""
 
-    def __init__(self, size=3, config=None, start=None, tls=False):
-        super().__init__(size, merged(OWN if tls else merged(PLAIN, OWN), config or {}))
+    audited = False  # the row audit enables devices itself
+
+    def __init__(self, size=3, config=None, start=None, tls=False, **more):
+        super().__init__(size, merged(OWN if tls else merged(PLAIN, OWN), config or {}), **more)
         self.start_node = start or (lambda node: node.start())
         for node in self.nodes:
             node.start = functools.partial(node.start, prefix=TIED)

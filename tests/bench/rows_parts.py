@@ -1,4 +1,4 @@
-"""Rows of single parts: log beside the disk, policy in instructions."""
+"""Rows of single parts: log and trail beside the disk, policy in instructions."""
 
 import json
 import tempfile
@@ -23,6 +23,19 @@ def row_log():
     entries, dsync = measure.medians([{"log": s} for s in samples], "log", "entries", "dsync")
     result("log", [s["entries"] / s["dsync"] for s in samples], "of-dsync-rate", 10, 50,
            detail=f"entries of 256 B {entries:.0f}/s, durable writes of the disk {dsync:.0f}/s")
+
+
+def row_trail():
+    with tempfile.TemporaryDirectory() as folder:
+        samples = [json.loads(load.run([load.PROGRAMS / "bench_audit", folder, *more], 120))
+                   for _ in range(measure.ROUNDS) for more in ([], ["chain"])]
+    plain, chained = samples[::2], samples[1::2]
+    measure.raw_data["trail"] = {"rounds": plain, "chained": chained}
+    lines, writes = measure.medians([{"trail": s} for s in plain], "trail", "lines", "writes")
+    with_chain, = measure.medians([{"trail": s} for s in chained], "trail", "lines")
+    result("trail", [s["lines"] / s["writes"] for s in plain], "of-write-rate", 0.3, 0.6,
+           detail=f"lines of {plain[0]['line_bytes']:.0f} B {lines:.0f}/s, with a hash chain "
+           f"{with_chain:.0f}/s, written in batches of 64 without a device {writes:.0f}/s")
 
 
 def restarted_under_callgrind(cluster):

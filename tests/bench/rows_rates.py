@@ -1,5 +1,5 @@
 """Rows of request rates beside etcd and the trivial responder: write, read, standby, one, tls,
-tail, slowdisk."""
+tail, slowdisk, token."""
 
 import contextlib
 import re
@@ -50,6 +50,22 @@ def grpc():
     if "grpc" not in shared:
         shared["grpc"] = Grpc()
     return shared["grpc"]
+
+
+def row_token():
+    """A pair is two requests. Both sides wait for the same log."""
+    a = ours().active()
+    bearer = a.call("POST", "/v1/auth/token/create", {"ttl": "1h"},
+                    ours().client).json["auth"]["client_token"]
+    create = load.token_create(ours().client)
+    revoke = load.token_revoke(ours().client, len(bearer))
+    put = kv2_put(ours().client)
+    samples = rounds("token", {
+        "pairs": lambda: load.wrk_pairs(a.url, create, revoke),
+        "writes": lambda: wrk(a.url, put),
+    }, ceiling)
+    result("token", ratios(samples, "pairs", "writes"), "pairs-of-KV-v2-writes", 0.4, 0.7,
+           detail=all_described(samples, "pairs", "writes"))
 
 
 def certificate(cluster, name="node1"):

@@ -16,15 +16,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ASSERT(lease.kind == NULL);
         return 0;
     }
-    ASSERT(lease.kind == &lamp || lease.kind == &token);
+    ASSERT(lease.data.len <= LEASE_DATA_MAX && strlen(lease.token) <= LEASE_TOKEN_LEN_MAX);
     ASSERT(lease.issued_ms >= 0 && lease.issued_ms < TEXT_CLOCK_END);
     ASSERT(lease.expire_ms >= 0 && lease.expire_ms < TEXT_EXPIRY_END);
     ASSERT(lease.renewed_ms >= 0 && lease.renewed_ms < TEXT_CLOCK_END);
+    ASSERT(lease.limit_ms == 0 || (lease.expire_ms > 0 && lease.expire_ms <= lease.limit_ms));
+    if (lease.kind == NULL) /* a kind that this build does not have */
+        return 0;
+    ASSERT(lease.kind == &lamp || lease.kind == &token);
     lease_record_put(&lease, &again);
     ASSERT(buf_status(&again) == ST_OK && again.len <= size);
     ASSERT(lease_record_read(buf_bytes(&again), &kinds, &second) == ST_OK);
     ASSERT(second.kind == lease.kind && second.renewable == lease.renewable);
     ASSERT(second.issued_ms == lease.issued_ms && second.expire_ms == lease.expire_ms);
+    ASSERT(second.limit_ms == lease.limit_ms && strcmp(second.token, lease.token) == 0);
     ASSERT(second.renewed_ms == lease.renewed_ms && bytes_eq(second.data, lease.data));
     return 0;
 }

@@ -18,6 +18,7 @@ import uuid
 
 import leaks
 import recorder
+import trail
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 COMPLAINT = "Assertion failed|ERROR: [A-Za-z]+Sanitizer|WARNING: ThreadSanitizer|runtime error:"
@@ -100,9 +101,10 @@ class Answer:
 
 
 def note(port, method, target, body, headers, answer, client="tests", settled=True):
-    """One call of a client, for the contract test and for the search for leaks."""
+    """One call of a client, for the contract test, the search for leaks and the audit trail."""
     recorder.record(port, method, target, body, headers, answer, client, settled)
     leaks.note(port, target, body, headers, answer)
+    trail.note(port, method, target, answer)
 
 
 def call_on(connection, method, path, body=None, token=None, headers=None):
@@ -172,6 +174,8 @@ class Node:
             },
             "seal": {"static": {"key_file": str(self.cluster.dir / "seal.key"), "key_id": "test"}},
         }
+        if self.cluster.audited:
+            config["audit"] = trail.device(self.dir)
         self.config_path.write_text(json.dumps(merged(config, self.config), indent=2))
 
     def start(self, env=None, prefix=()):
@@ -257,6 +261,7 @@ class Cluster:
 
     init_body = {}  # what initialises it
     recorded = True  # whether the contract test judges its calls
+    audited = True  # whether its nodes have an audit device, and its trail is judged
 
     def __init__(self, size=3, config=None, program=HOLDFAST):
         self.program = program
@@ -278,11 +283,14 @@ class Cluster:
         ]
         self.founders = list(self.nodes)
         self.secrets = leaks.Secrets()
+        self.calls = trail.Calls()
+        self.audited = self.audited and program == HOLDFAST
         if self.recorded:
             recorder.know([node.client_port for node in self.nodes])
         for node in self.nodes:
             node.config = dict(config or {})
             leaks.watch(node.client_port, self.secrets)
+            trail.watch(node.client_port, self.calls)
 
     def __enter__(self):
         try:
@@ -304,6 +312,7 @@ class Cluster:
         found = [text for node in self.nodes for text in node.complaints()]
         if kind is None:
             found += leaks.of_cluster(self, HOLDFAST)
+            found += trail.of_cluster(self) if self.audited else []
         shutil.rmtree(self.dir)
         assert kind is not None or not found, "\n".join(found)
 
@@ -355,6 +364,7 @@ class Cluster:
         node = Node(self, name, *ports)
         recorder.join(node.client_port, self.nodes[0].client_port)
         leaks.watch(node.client_port, self.secrets)
+        trail.watch(node.client_port, self.calls)
         node.config = dict(self.nodes[0].config)
         self.nodes.append(node)
         return node
@@ -448,6 +458,12 @@ class Recoverable(Cluster):
     """A cluster that unseals by itself, with three recovery keys of which two are enough."""
 
     init_body = {"recovery_shares": 3, "recovery_threshold": 2}
+
+
+class Unaudited(Cluster):
+    """A cluster for tests that bring audit devices of their own."""
+
+    audited = False
 
 
 class Keyless(Cluster):

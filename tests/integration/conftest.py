@@ -9,7 +9,8 @@ def pytest_configure(config):
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    """Three nodes that a module's tests share; a test leaves it whole."""
-    with Cluster() as made:
+def cluster(request):
+    """Three nodes that a module's tests share; a test leaves it whole. A module may name a kind of
+    cluster, CLUSTER."""
+    with getattr(request.module, "CLUSTER", Cluster)() as made:
         yield made

@@ -184,10 +184,20 @@ def test_leases_are_looked_at_and_revoked(cli):
     assert said == f"Success! Revoked lease: {leases[0]}\n"
     assert "invalid lease" in cli("lease", "lookup", leases[0], code=2).stderr
     assert cli("lease", "revoke", "-force", "auth/token/create", code=1).stderr
-    for flags in (["-prefix"], ["-prefix", "-force"]):
+    for flags, says in ((["-prefix"], "All revocation operations queued successfully!\n"),
+                        (["-prefix", "-sync"], "Success! Revoked any leases with prefix: auth/token\n"),
+                        (["-prefix", "-force"], "Success! Force revoked any leases with prefix: auth/token\n")):
         token, leases = make()
-        assert "with prefix: auth/token" in cli("lease", "revoke", *flags, "auth/token").stdout
+        assert "create/" in cli("lease", "list", "auth/token").stdout
+        assert cli.json("lease", "list", "auth/token/create") == [l.rpartition("/")[2] for l in leases]
+        assert cli.json("lease", "count")["data"]["counts"]["auth/token/"] >= len(leases)
+        done = cli("lease", "revoke", *flags, "auth/token")
+        assert done.stdout == says and ("Warning!" in done.stderr) == ("-force" in flags)
         cli("token", "lookup", token=token, code=2)
+    assert "No value found" in cli("lease", "list", "auth/token", code=2).stderr
+    assert cli.json("lease", "count", "-creators")["data"]["creators"] == []
+    assert cli("lease", "count", "-field=lease_count").stdout.isdigit()
+    assert "Nothing to do" in cli("lease", "tidy").stderr
 
 
 def test_the_history_of_versions_is_shown(cli):

@@ -5,12 +5,13 @@ import base64
 import json
 import subprocess
 import tarfile
+import time
 
 import pytest
 
 import golden
 import recorder
-from cluster import HOLDFAST, TOP, Cluster
+from cluster import HOLDFAST, PATIENCE_S, TOP, Cluster
 from test_ceremonies import generate
 from test_snapshot import FORCE, restored
 
@@ -63,6 +64,7 @@ class Restored(Aged):
 
     def init(self):
         super().init()
+        self.await_feature_level()  # so the older state comes into a cluster of the later level
         archive = (self.folder / "snapshot.tar.gz").read_bytes()
         restored(self.nodes[0], archive, FORCE)
         self.take_over()
@@ -90,6 +92,7 @@ def test_it_reads_as_it_did_and_can_be_worked_with(old):
     tokens_count(old)
     policies_hold(old)
     versions_go_on(old)
+    expiries_are_moved(old)
     if whole:
         assert old.call("POST", "sys/storage/raft/join-token")["data"]["token"]
         # It was removed, or this would be refused.
@@ -102,6 +105,26 @@ def test_it_reads_as_it_did_and_can_be_worked_with(old):
     old.cluster.await_up()
     assert old.call("GET", "kv/plain")["data"] == {"v": "by this build"}
     assert old.call("GET", "kv/large")["data"]["v"].startswith("large")
+
+
+def metrics(old):
+    text = old.node.call("GET", "/v1/sys/metrics?format=prometheus", token=old.cluster.token).body
+    return {line.split()[0]: line.split()[1] for line in text.decode().splitlines()
+            if line.startswith("holdfast_") and "{" not in line}
+
+
+def expiries_are_moved(old):
+    """The keys of the earlier level, one entry for each token that expires, have their new form. A
+    snapshot of an older build brings them into a cluster whose level had risen before."""
+    old.cluster.await_feature_level()
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := metrics(old))["holdfast_expiry_former_keys"] != "0" or \
+            found["holdfast_expiry_unfinished"] != "0":
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    assert int(found["holdfast_expiry_moved_total"]) > 0
+    assert found["holdfast_expiry_entries"] == found["holdfast_leases"]
+    assert found["holdfast_expiry_put_off_total"] == "0"
 
 
 def status(old, token, method, path, body=None):

@@ -535,6 +535,18 @@ def test_leases_of_tokens(cluster, client):
         assert not token.is_authenticated()
 
 
+def test_quotas_of_leases(cluster, client):
+    cluster.await_feature_level()
+    path = "sys/quotas/lease-count"
+    client.write_data(f"{path}/q", data={"path": "auth/token", "max_leases": 100000})
+    shown = client.read(f"{path}/q")["data"]
+    assert (shown["type"], shown["path"], shown["max_leases"]) == ("lease-count", "auth/token/", 100000)
+    assert shown["counter"] == client.read("sys/leases/count")["data"]["counts"].get("auth/token/", 0)
+    assert client.adapter.list(f"/v1/{path}")["data"]["keys"] == ["q"]
+    client.delete(f"{path}/q")
+    assert client.read(f"{path}/q") is None
+
+
 def test_quotas(client):
     client.sys.create_or_update_quota("q", rate=1000.5, path="kv/", interval="2s",
                                       block_interval="1s")

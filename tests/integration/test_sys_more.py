@@ -40,7 +40,6 @@ def test_pages_of_allowed_origins_may_read_answers_of_every_node():
 
 
 EMPTY = {
-    "GET audit": {}, "GET config/auditing/request-headers": {"headers": {}},
     "LIST config/ui/headers": {"keys": []},
     "GET internal/counters/entities": {"counters": {"entities": {"total": 0}}},
     "GET internal/ui/namespaces": {"keys": []},
@@ -63,7 +62,7 @@ def test_every_path_that_is_not_built_says_so_by_every_method(cluster):
     document = node.call("GET", "/v1/sys/internal/specs/openapi").json
     absent = [path for path, item in document["paths"].items()
               if item.get("get", {}).get("x-holdfast-absent")]
-    assert len(absent) > 40
+    assert len(absent) > 30
     kinds = ("GET", None), ("LIST", None), ("POST", {"any": 1}), ("PUT", {"any": 1}), ("DELETE", None)
     for path in absent:
         path = "/v1" + path.replace("{", "").replace("}", "").rstrip("/")

@@ -13,7 +13,8 @@ from writers import Writer
 
 WRITERS = 4
 WRITES_BETWEEN = 20  # acknowledged to each writer before the next node stops
-MOVING = ("kv?list=true", "kv?scan=true")  # the writers write there
+MOVING = ("kv?list=true", "kv?scan=true",  # the writers write there
+          "auth/token/accessors?list=true", "sys/leases/lookup/auth/token/create?list=true")
 
 
 def previous_program():
@@ -54,9 +55,61 @@ def hold_level(cluster, hold):
     assert answer.status == 204, answer.body
 
 
-def upgrade(cluster, writers):
+def written(node, key):
+    """Whether the node's log has a write below `key`."""
+    log = subprocess.run([HOLDFAST, "dump", "log", node.data], capture_output=True, text=True,
+                         timeout=120, check=True).stdout
+    return f"put {key}" in log
+
+
+def make_tokens(filler, name, ttl):
+    """A token that expires soon, and one that ends with its child at the end of the test."""
+    filler.token(f"{name} soon", policies=["app"], ttl=ttl)
+    filler.token(f"{name} parent", policies=["maker"], ttl="1h")
+    filler.token(f"{name} child", by=f"{name} parent", policies=["default"], ttl="30m")
+    filler.token(f"{name} revoked", policies=["maker"], ttl="1h")
+    filler.token(f"{name} left", by=f"{name} revoked", policies=["default"], ttl="30m")
+    filler.call("POST", "auth/token/revoke", {"token": filler.tokens[f"{name} revoked"]})
+
+
+def await_removed(filler, *names):
+    """Until the records of the tokens are deleted: only an entry of the expiry index, or a mark,
+    leads to them."""
+    await_true(f"{names} are removed", lambda: not {filler.accessors[name] for name in names} & set(
+        filler.call("GET", "auth/token/accessors?list=true")["data"]["keys"]))
+
+
+def go_back(cluster, older, filler, writers):
+    """Before the level rises, a node of the build before can take over: it expires what this build
+    has made."""
+    first, active = cluster.standbys()[0], cluster.active()
+    filler.node = active
+    make_tokens(filler, "held", "12s")
+    assert not any(written(active, key) for key in ("s/expire/", "s/unfinished/"))
+    assert written(active, "s/ns/root/expire/") and written(active, "s/ns/root/revoked/")
+    assert first.stop() == 0, first.log_text()[-2000:]
+    first.program = older
+    first.start()
+    cluster.await_up()
+    assert active.stop() == 0, active.log_text()[-2000:]
+    if cluster.active() is not first:
+        assert cluster.active().call("PUT", "/v1/sys/step-down", token=cluster.token).status == 204
+    await_true("the older build leads", lambda: cluster.active() is first)
+    filler.node = first
+    await_removed(filler, "held soon", "held left")
+    active.start()
+    cluster.await_up()
+    await_writes(writers)
+    first.program = HOLDFAST
+    assert first.stop() == 0, first.log_text()[-2000:]
+    first.start()
+    cluster.await_up()
+    filler.node = cluster.active()
+
+
+def upgrade(cluster, writers, older, filler):
     """The level stays while a member is older, and while an operator holds it."""
-    active = cluster.active()
+    active = filler.node = cluster.active()
     for node in cluster.standbys():
         await_writes(writers)
         assert node.stop() == 0, node.log_text()[-2000:]
@@ -64,6 +117,7 @@ def upgrade(cluster, writers):
         node.start()
         cluster.await_up()
     await_writes(writers)
+    make_tokens(filler, "old", "40s")
     assert active.stop() == 0, active.log_text()[-2000:]
     hold_level(cluster, True)
     active.program = HOLDFAST
@@ -72,9 +126,34 @@ def upgrade(cluster, writers):
     await_true("every member reports", lambda: cluster.feature_level() == (1, [2, 2, 2]))
     await_writes(writers)
     assert cluster.feature_level() == (1, [2, 2, 2])
+    go_back(cluster, older, filler, writers)
+    await_true("every member reports", lambda: cluster.feature_level() == (1, [2, 2, 2]))
+    make_tokens(filler, "last", "10s")
     hold_level(cluster, False)
     await_true("the level rises", lambda: cluster.feature_level() == (2, [2, 2, 2]))
     await_writes(writers)
+
+
+def check_expiries(cluster, filler):
+    """The keys of the build before are moved, none is lost and none stays."""
+    active = filler.node = cluster.active()
+    await_true("the former keys are moved", lambda: [
+        metric(cluster, node, "holdfast_expiry_former_keys") for node in cluster.nodes] == [0] * 3)
+    make_tokens(filler, "new", "1s")
+    assert written(active, "s/expire/") and written(active, "s/unfinished/")
+    for build in ("old", "held", "last"):  # a renewal moves the entry of what another build made
+        for name in (f"{build} parent", f"{build} child"):
+            filler.call("POST", "auth/token/renew",
+                        {"token": filler.tokens[name], "increment": "2h"})
+    await_removed(filler, *(f"{build} {name}" for build in ("old", "held", "last", "new")
+                            for name in ("soon", "left", "revoked")))
+    filler.call("POST", "auth/token/revoke", {"token": filler.tokens["held parent"]})
+    await_removed(filler, "held parent", "held child")
+    await_true("no entry is left of what has ended", lambda: (
+        metric(cluster, active, "holdfast_expiry_entries"),
+        metric(cluster, active, "holdfast_expiry_unfinished"),
+    ) == (metric(cluster, active, "holdfast_leases"), 0))
+    assert metric(cluster, active, "holdfast_expiry_put_off_total") == 0
 
 
 def metric(cluster, node, name):
@@ -124,7 +203,8 @@ def test_no_acknowledged_write_is_lost_while_nodes_are_replaced():
         for writer in writers:
             writer.start()
         try:
-            upgrade(cluster, writers)
+            upgrade(cluster, writers, older, filler)
+            check_expiries(cluster, filler)
         finally:
             stop.set()
             for writer in writers:

@@ -44,6 +44,8 @@ static void count(struct cluster *c, const struct front_answer *a, const struct 
     t->token_refused += a->verdict == FRONT_REFUSED;
     t->reached[REACH_TOKEN_REFUSED] += a->verdict == FRONT_REFUSED;
     t->reached[REACH_TOKEN_SPENT] += a->verdict == FRONT_DONE && a->uses_left == 0;
+    t->reached[REACH_LEASE_USED] += op->kind == FRONT_USE && a->verdict == FRONT_DONE;
+    t->reached[REACH_LEASE_ENDED] += op->kind == FRONT_USE && a->verdict == FRONT_REFUSED;
     t->reached[REACH_TREE_REVOKED] += op->kind == FRONT_REVOKE && a->found;
     t->reached[REACH_CAS_DIFFERS] += op->kind == FRONT_CAS && a->verdict == FRONT_DIFFER;
 }
@@ -108,12 +110,18 @@ static void again_or_finish(struct agent *ag)
         finish_without(ag, ag->maybe ? FRONT_UNKNOWN : FRONT_FAILED);
 }
 
-static enum front_kind choose_kind(struct rng *r)
+static enum front_kind choose_kind(struct rng *r, bool leases)
 {
-    static const unsigned weight[] = {
+    static const unsigned plain[] = {
         [FRONT_BOOTSTRAP] = 0, [FRONT_LOOK] = 40,  [FRONT_CAS] = 28,   [FRONT_CREATE] = 13,
         [FRONT_RENEW] = 7,     [FRONT_REVOKE] = 5, [FRONT_POLICY] = 4, [FRONT_REKEY] = 3,
     };
+    static const unsigned with_leases[] = {
+        [FRONT_BOOTSTRAP] = 0, [FRONT_LOOK] = 15,  [FRONT_CAS] = 14,   [FRONT_CREATE] = 13,
+        [FRONT_RENEW] = 7,     [FRONT_REVOKE] = 7, [FRONT_POLICY] = 2, [FRONT_REKEY] = 2,
+        [FRONT_TAKE] = 20,     [FRONT_USE] = 20,
+    };
+    const unsigned *weight = leases ? with_leases : plain;
     uint64_t at = rng_below(r, 100);
     unsigned i = 0;
     while (at >= weight[i])
@@ -126,6 +134,15 @@ static uint64_t recent_token(struct agent *ag)
     uint64_t n = ag->cluster->front->log.n_tokens;
     uint64_t back = rng_below(&ag->rng, MIN(n, (uint64_t)RECENT));
     return n - 1 - back;
+}
+
+/* The newest token at or before `number`, or lease if `lease`: if there is no lease, the root
+ * token. */
+static uint64_t at_or_before(const struct front *f, uint64_t number, bool lease)
+{
+    while (number != FRONT_ROOT && f->log.tokens[number].lease != lease)
+        number--;
+    return number;
 }
 
 static uint64_t one_of(struct rng *r, const uint64_t *from, size_t n)
@@ -152,6 +169,22 @@ static void compose_create(struct agent *ag)
     op->about = front_log_token(&f->log, &token);
 }
 
+/* A lease of the token that is shown. */
+static void compose_take(struct front *f, struct front_op *op, struct rng *r)
+{
+    const struct front_token lease = {.parent = op->by, .lease = true};
+    op->ttl_s = (int64_t)rng_between(r, 1, 6);
+    op->about = front_log_token(&f->log, &lease);
+}
+
+/* Renewals and revocations are about leases too. */
+static void compose_about(const struct front *f, struct front_op *op, struct rng *r)
+{
+    op->lease = rng_chance(r, 300);
+    op->about = at_or_before(f, op->about, op->lease);
+    op->lease = f->log.tokens[op->about].lease;
+}
+
 static void compose_operator(struct front_op *op, struct rng *r)
 {
     op->by = op->about = FRONT_ROOT;
@@ -166,8 +199,18 @@ static void compose(struct agent *ag, enum front_kind kind)
     struct front_op *op = &ag->op;
     struct rng *r = &ag->rng;
     *op = (struct front_op){.kind = kind, .client = ag->index, .number = ++f->numbers};
-    if (kind != FRONT_BOOTSTRAP)
-        op->by = op->about = recent_token(ag);
+    if (kind != FRONT_BOOTSTRAP) {
+        op->about = recent_token(ag);
+        op->by = at_or_before(f, op->about, kind == FRONT_USE);
+    }
+    if (kind == FRONT_USE && op->by == FRONT_ROOT)
+        op->kind = FRONT_LOOK; /* there is no lease yet */
+    if (ag->cluster->profile.leases && (kind == FRONT_RENEW || kind == FRONT_REVOKE))
+        compose_about(f, op, r);
+    else
+        op->about = op->by;
+    if (kind == FRONT_TAKE)
+        compose_take(f, op, r);
     if (kind == FRONT_CREATE)
         compose_create(ag);
     if (kind == FRONT_RENEW || kind == FRONT_REVOKE)
@@ -175,7 +218,7 @@ static void compose(struct agent *ag, enum front_kind kind)
     if (kind == FRONT_REVOKE && op->about == FRONT_ROOT)
         op->kind = FRONT_LOOK; /* it stays */
     op->ttl_s = kind == FRONT_RENEW ? (int64_t)rng_between(r, 1, 4) : op->ttl_s;
-    op->spare = kind == FRONT_REVOKE && rng_chance(r, 250);
+    op->spare = kind == FRONT_REVOKE && rng_chance(r, 250) && !op->lease;
     if (kind == FRONT_POLICY || kind == FRONT_REKEY)
         compose_operator(op, r);
     op->key = rng_below(r, FRONT_KEYS);
@@ -201,7 +244,8 @@ static void on_agent(struct event *event)
     } else if (!ag->stopped && !clients_initialized(c)) {
         core_after(&c->core, event, 50 * SIM_MS);
     } else if (!ag->stopped) {
-        compose(ag, c->front->bootstrapped ? choose_kind(&ag->rng) : FRONT_BOOTSTRAP);
+        compose(ag, c->front->bootstrapped ? choose_kind(&ag->rng, c->profile.leases)
+                                           : FRONT_BOOTSTRAP);
         attempt(ag);
     }
 }
@@ -288,4 +332,5 @@ void front_check(struct cluster *c)
             core_fail(&c->core, "%s", text);
         c->tally.lin_too_hard += too_hard;
     }
+    front_index_check(c);
 }

@@ -10,12 +10,15 @@
  *   cas         versions of a register are linearizable, and each has one writer;
  *   policy      what begins after an edit of a token's policy was acknowledged goes by that edit,
  *               or by a later one;
- *   keys        under new keys, everything can still be read. */
+ *   keys        under new keys, everything can still be read;
+ *   leases      a lease is good as a child of the token that took it would be, but ends with this
+ *               token in every case. The log has it as such a child. */
 #ifndef HOLDFAST_SIM_FRONT_H
 #define HOLDFAST_SIM_FRONT_H
 
 #include "auth/token.h"
 #include "cluster.h"
+#include "lease/lease.h"
 
 enum {
     FRONT_ROOT = 0, /* number of the token from which all others come */
@@ -36,6 +39,8 @@ enum front_kind {
     FRONT_REVOKE,
     FRONT_POLICY, /* edit one */
     FRONT_REKEY,  /* new keys */
+    FRONT_TAKE,   /* lease `about` for token `by` */
+    FRONT_USE,    /* ask for lease `by`: on any node */
 };
 
 struct front_op {
@@ -51,6 +56,7 @@ struct front_op {
     uint64_t policy;                     /* that is edited, or that the new token has */
     bool allow;                          /* what it shall say */
     bool root;                           /* rekey: the root key, else a key of the ring */
+    bool lease;                          /* renew, revoke: `about` is a lease */
     struct rlog_request_id id;
 };
 
@@ -93,6 +99,31 @@ void front_sweep_start(struct cluster *c);
 /* What the register holds on that node. */
 uint64_t front_version(struct node *n, uint64_t key);
 
+/* front_index.c: run until the expiry index is settled, and fail unless it fits the tokens. */
+void front_index_check(struct cluster *c);
+
+/* front_lease.c */
+extern const struct lease_kinds front_leases;
+/* Take lease `op->about`. ST_EXISTS: it was taken before. */
+NODISCARD enum status front_lease_take(const struct auth_scope *scope, struct env *env,
+                                       const char *token, const struct front_op *op,
+                                       int64_t *ret_expire_ms);
+/* ST_NOT_FOUND: it is not good. */
+NODISCARD enum status front_lease_find(const struct auth_scope *scope, uint64_t number,
+                                       struct lease *ret_lease);
+NODISCARD enum status front_lease_renew(const struct auth_scope *scope, struct lease *lease,
+                                        int64_t ttl_s);
+NODISCARD enum status front_lease_end(const struct auth_scope *scope, const struct lease *lease);
+struct front_lease_counts {
+    uint64_t leases;    /* that lamps name */
+    uint64_t records;   /* in the index */
+    uint64_t of_tokens; /* keys below tokens */
+    uint64_t orphans;   /* leases whose token is gone */
+};
+/* Count at the end of a run, and fail unless records and keys fit. */
+NODISCARD enum status front_lease_look(struct node *n, struct state_txn *txn,
+                                       struct front_lease_counts *ret_counts);
+
 /* front_operator.c */
 const char *front_policy_name(uint64_t policy);
 NODISCARD enum status front_policy_edit(struct state_txn *txn, uint64_t policy, bool allow);
@@ -123,6 +154,7 @@ struct front_token {
     bool orphan;
     int64_t uses;            /* 0: any number */
     uint64_t policy;         /* that it has; not the root token */
+    bool lease;              /* no token, but a lease of `parent` */
     struct front_list by;    /* events in which it was shown … */
     struct front_list about; /* … or which were about it */
 };

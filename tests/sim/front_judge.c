@@ -29,7 +29,7 @@ void front_log_add(struct front_log *log, const struct front_event *event)
     log->events = sim_grow(log->events, (log->n_events + 1) * sizeof *log->events);
     log->events[log->n_events] = *event;
     list_add(&log->tokens[event->op.by].by, log->n_events);
-    if (kind == FRONT_CREATE || kind == FRONT_RENEW || kind == FRONT_REVOKE)
+    if (kind == FRONT_CREATE || kind == FRONT_TAKE || kind == FRONT_RENEW || kind == FRONT_REVOKE)
         list_add(&log->tokens[event->op.about].about, log->n_events);
     if (kind == FRONT_POLICY)
         list_add(&log->edits[event->op.policy], log->n_events);
@@ -75,7 +75,8 @@ static const struct front_event *made(const struct front_log *log, uint64_t toke
     const struct front_list *about = &log->tokens[token].about;
     for (size_t i = 0; i < about->n; i++) {
         const struct front_event *e = &log->events[about->all[i]];
-        if (e->op.kind == FRONT_CREATE && e->answer.verdict == FRONT_DONE)
+        if ((e->op.kind == FRONT_CREATE || e->op.kind == FRONT_TAKE) &&
+            e->answer.verdict == FRONT_DONE)
             return e;
     }
     return NULL;
@@ -156,7 +157,8 @@ static struct span expiry(const struct front_log *log, uint64_t token, uint64_t 
     const struct front_list *about = &log->tokens[token].about;
     for (size_t i = 0; i < about->n; i++) {
         const struct front_event *e = &log->events[about->all[i]];
-        bool sets = e->op.kind == FRONT_CREATE || e->op.kind == FRONT_RENEW;
+        bool sets =
+            e->op.kind == FRONT_CREATE || e->op.kind == FRONT_TAKE || e->op.kind == FRONT_RENEW;
         if (!sets || !effective(e) || e->call_ns >= until || overwritten(log, e, from))
             continue;
         bool known = e->answer.verdict == FRONT_DONE;
@@ -190,9 +192,11 @@ static bool judge_accepted(const struct front_log *log, const struct front_event
     if (e->answer.expire_ms != 0 && late_ms >= 0)
         return fail(text, e, "succeeds at a time at which it has expired", token, late_ms);
     for (unsigned i = 0; i < DEPTH_MAX; i++, token = log->tokens[token].parent) {
-        if (i > 0 && may_be_left(log, token, e->ret_ns))
+        /* A token that ends without its children still takes its leases along. */
+        bool child = i > (log->tokens[e->op.by].lease ? 1u : 0u);
+        if (child && may_be_left(log, token, e->ret_ns))
             return true; /* an orphan, perhaps */
-        if (ended_before(log, token, i > 0, e->call_ns) != NULL)
+        if (ended_before(log, token, child, e->call_ns) != NULL)
             return fail(text, e, "succeeds after a revocation was acknowledged", token, 0);
         struct span span = expiry(log, token, e->call_ns, e->ret_ns);
         if (span.hi != INT64_MAX && e->seen_call_ms >= span.hi + FRONT_SLACK_MS)

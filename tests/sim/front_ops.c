@@ -221,6 +221,51 @@ static enum status do_create(struct request *r, const struct auth_token *asker)
     return st == ST_EXISTS ? differ(r) : st;
 }
 
+/* A lease of the token that is shown; as the program, not for its last use. */
+static enum status do_take(struct request *r, const struct auth_token *asker)
+{
+    if (asker->limited && asker->num_uses == 0)
+        return differ(r);
+    enum status st =
+        front_lease_take(&r->scope, &r->node->env.env, asker->id, &r->op, &r->answer.new_expire_ms);
+    return st == ST_EXISTS ? differ(r) : st;
+}
+
+static enum status do_renew_lease(struct request *r)
+{
+    struct lease lease;
+    enum status st = front_lease_find(&r->scope, r->op.about, &lease);
+    if (st == ST_NOT_FOUND)
+        return differ(r);
+    TRY(st);
+    TRY(front_lease_renew(&r->scope, &lease, r->op.ttl_s));
+    r->answer.new_expire_ms = lease.expire_ms;
+    return ST_OK;
+}
+
+static enum status do_end_lease(struct request *r)
+{
+    struct lease lease;
+    enum status st = front_lease_find(&r->scope, r->op.about, &lease);
+    if (st == ST_NOT_FOUND)
+        return ST_OK; /* ended is what it shall be */
+    TRY(st);
+    r->answer.found = true;
+    return front_lease_end(&r->scope, &lease);
+}
+
+/* Whether a lease is good. The log has this as an operation by the lease. */
+static enum status do_use(struct request *r)
+{
+    struct lease lease;
+    enum status st = front_lease_find(&r->scope, r->op.by, &lease);
+    if (st == ST_NOT_FOUND)
+        r->answer.verdict = FRONT_REFUSED;
+    else if (st == ST_OK)
+        r->answer.expire_ms = lease.expire_ms;
+    return st == ST_NOT_FOUND ? ST_OK : st;
+}
+
 static enum status do_renew(struct request *r)
 {
     struct auth_token before, after;
@@ -261,8 +306,10 @@ static enum status handle(struct request *r, const struct auth_token *asker)
     case FRONT_LOOK: return register_get(&r->txn, r->op.key, &r->answer.version, &r->answer.value);
     case FRONT_CAS: return do_cas(r);
     case FRONT_CREATE: return do_create(r, asker);
-    case FRONT_RENEW: return do_renew(r);
-    case FRONT_REVOKE: return do_revoke(r);
+    case FRONT_RENEW: return r->op.lease ? do_renew_lease(r) : do_renew(r);
+    case FRONT_REVOKE: return r->op.lease ? do_end_lease(r) : do_revoke(r);
+    case FRONT_TAKE: return do_take(r, asker);
+    case FRONT_USE: return do_use(r);
     case FRONT_POLICY: return front_policy_edit(&r->txn, r->op.policy, r->op.allow);
     case FRONT_REKEY: return front_rekey(r->node, &r->txn, r->op.root, r->scope.now_ms);
     }
@@ -278,7 +325,7 @@ static enum status compute(struct request *r)
     a->number = r->op.number;
     a->time_ms = r->scope.now_ms;
     a->uses_left = -1;
-    if (r->op.kind != FRONT_BOOTSTRAP) {
+    if (r->op.kind != FRONT_BOOTSTRAP && r->op.kind != FRONT_USE) {
         enum status st = load(r, r->op.by, &asker);
         if (st == ST_DENIED) {
             a->verdict = FRONT_REFUSED;
@@ -367,6 +414,12 @@ static void commit(struct request *r)
         refuse(r, st);
 }
 
+/* Any node serves a read. */
+static bool is_read(const struct front_op *op)
+{
+    return op->kind == FRONT_LOOK || op->kind == FRONT_USE;
+}
+
 static bool is_active(const struct node *n)
 {
     struct rlog_status status;
@@ -430,7 +483,7 @@ static void on_read(struct state_read *read, enum status st)
 
 static void request_run(struct request *r)
 {
-    if (r->op.kind == FRONT_LOOK) {
+    if (is_read(&r->op)) {
         r->acked = r->cluster->check.acked_version;
         r->read = (struct state_read){
             .done = on_read, .deadline_ms = env_mono_ms(&r->node->env.env) + READ_DEADLINE_MS};
@@ -478,7 +531,7 @@ static void execute(struct node *n, const struct front_op *op, bool forwarded)
     struct rlog_status status;
     sim_env_enter(&n->env);
     rlog_status(n->rlog, &status);
-    if (op->kind == FRONT_LOOK || status.is_leader || forwarded || !forward(n, op))
+    if (is_read(op) || status.is_leader || forwarded || !forward(n, op))
         request_start(n, op, forwarded);
     (void)sim_env_leave(&n->env); /* nothing is touched after it */
 }
@@ -529,6 +582,12 @@ static void on_swept(struct state_commit *commit, enum status st)
     mem_free(s);
 }
 
+static struct expiry_counts sweep_counts;
+static const struct expiry_kinds front_expiries = {.items = {&token_expiry, &lease_expiry},
+                                                   .n = 2,
+                                                   .leases = &front_leases,
+                                                   .counts = &sweep_counts};
+
 static void sweep(struct node *n)
 {
     struct arena arena = {0};
@@ -538,7 +597,7 @@ static void sweep(struct node *n)
     bool committing = false;
     enum status st = state_begin(n->service, &arena, NULL, &txn);
     if (st == ST_OK)
-        st = token_tree_upkeep(&txn, rlog_time_ms(n->rlog));
+        st = expiry_upkeep(&front_expiries, &txn, rlog_time_ms(n->rlog));
     if (st == ST_OK && state_staged(&txn)) {
         st = state_commit(&txn, &s->commit);
         committing = st == ST_OK;

@@ -9,6 +9,9 @@
 
 #include "base/mem.h"
 #include "cluster/membership/members/feature_level.h"
+#include "state/feature.h"
+
+#include <stdio.h>
 
 enum { LOOK_EVERY_MS = 50, UPGRADE_PERMILLE = 200 };
 
@@ -66,9 +69,12 @@ static void raise_level(struct node *n, const struct rlog_status *s, uint16_t le
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
     struct cluster *c = n->cluster;
     struct raise *raise = mem_zalloc(sizeof *raise);
+    char text[8];
+    int len;
     if (raise == NULL)
         core_fail(&c->core, "out of memory");
-    rlog_txn_put(&txn, BYTES(FEATURE_RAISED), BYTES("raised"));
+    len = snprintf(text, sizeof text, "%u", level);
+    rlog_txn_put(&txn, BYTES(STATE_FEATURE_RAISED), bytes_of(text, (size_t)len));
     if (rlog_txn_encode(&txn, &raise->txn) != ST_OK)
         core_fail(&c->core, "out of memory");
     raise->cluster = c;

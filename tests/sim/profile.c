@@ -67,8 +67,9 @@ static void draw_extra(struct profile *p, struct rng *r)
 
 /* A stream of its own each: the other runs stay as they are. */
 static void draw_more(struct profile *p, struct rng *extra, struct rng *front, struct rng *votes,
-                      struct rng *levels)
+                      struct rng *levels, struct rng *leases)
 {
+    p->leases = rng_chance(leases, 500);
     draw_extra(p, extra);
     p->older_permille = (unsigned)PICK(levels, 0, 0, 0, 500);
     if (rng_chance(votes, 250)) {
@@ -445,11 +446,21 @@ static void pin_tokens(struct profile *p)
     p->admin_weight[ADMIN_TRANSFER] = 10;
 }
 
-/* Members of an older build, with and without a vote, are upgraded while leaders come and go. */
+/* Leases of tokens that end. The time of a sole voter may step back when it starts again. */
+static void pin_leases(struct profile *p)
+{
+    pin_tokens(p);
+    p->n_initial_members = MAX(p->n_initial_members, 3u);
+    p->leases = true;
+}
+
+/* Members of an older build, with and without a vote, are upgraded while leaders come and go and
+ * tokens are made, renewed and ended. */
 static void pin_upgrade(struct profile *p)
 {
     p->n_initial_members = 5;
     p->older_permille = 500;
+    p->fronts = 4;
     p->admin_every_ms = 200;
     memset(p->admin_weight, 0, sizeof p->admin_weight);
     p->admin_weight[ADMIN_DEMOTE] = 12;
@@ -498,6 +509,7 @@ static const struct {
             {"full", pin_full},
             {"lies", pin_lies},
             {"tokens", pin_tokens},
+            {"leases", pin_leases},
             {"upgrade", pin_upgrade},
             {"calm", pin_calm}};
 
@@ -511,7 +523,8 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
     struct rng r = rng_make(seed, 0x9201F11E);
     *p = (struct profile){0};
     struct rng extra = rng_make(seed, 0xE7712A), front = rng_make(seed, 0xF2017),
-               votes = rng_make(seed, 0x707E5), levels = rng_make(seed, 0x1E7E1);
+               votes = rng_make(seed, 0x707E5), levels = rng_make(seed, 0x1E7E1),
+               leases = rng_make(seed, 0x1EA5E);
     draw(p, &r);
     if (name[0] == '\0')
         name = "any";
@@ -519,7 +532,7 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
         if (strcmp(pins[i].name, name) != 0)
             continue;
         if (pins[i].pin == NULL)
-            draw_more(p, &extra, &front, &votes, &levels);
+            draw_more(p, &extra, &front, &votes, &levels, &leases);
         else
             pins[i].pin(p);
         snprintf(p->name, sizeof p->name, "%s", name);

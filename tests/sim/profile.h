@@ -77,6 +77,7 @@ struct profile {
     unsigned older_permille;    /* of nodes that begin with an older build */
 
     unsigned fronts; /* clients that show tokens; 0: none */
+    bool leases;     /* they take leases, too */
     unsigned clients, think_ms_max, keys;
     unsigned value_bytes_max;
     unsigned lose_reply_permille;

@@ -116,6 +116,42 @@ static void ends_are_seen_by_all_that_begins_later(void)
     CHECK(look(&log, FRONT_DONE, 1000));
 }
 
+/* Lease 3 of token 2. */
+static bool use(struct front_log *log, enum front_verdict verdict)
+{
+    const struct front_event e = event_at(FRONT_USE, 3, 3, verdict, 50, 1000);
+    front_log_add(log, &e);
+    return good(log);
+}
+
+static struct front_log lent(void)
+{
+    struct front_log log = family(0);
+    (void)front_log_token(&log, &(struct front_token){.parent = 2, .lease = true});
+    add(&log, FRONT_TAKE, 2, 3, FRONT_DONE, 20);
+    return log;
+}
+
+static void a_lease_ends_with_its_token_in_every_case(void)
+{
+    struct front_log log = lent();
+    CHECK(use(&log, FRONT_DONE));
+    log = lent();
+    CHECK(!use(&log, FRONT_REFUSED));
+    for (unsigned spare = 0; spare < 2; spare++) {
+        for (uint64_t ended = 1; ended <= 3; ended++) {
+            log = lent();
+            add(&log, FRONT_REVOKE, FRONT_ROOT, ended, FRONT_DONE, 30);
+            log.events[log.n_events - 1].op.spare = spare != 0;
+            CHECK(use(&log, FRONT_DONE) == (spare != 0 && ended == 1));
+        }
+        log = lent();
+        add(&log, FRONT_REVOKE, FRONT_ROOT, 2, FRONT_DONE, 30);
+        log.events[log.n_events - 1].op.spare = spare != 0;
+        CHECK(use(&log, FRONT_REFUSED));
+    }
+}
+
 static void uses_are_counted(void)
 {
     enum { USES = 2 };
@@ -237,8 +273,9 @@ unsigned selftest_front(void)
     tokens_are_good_until_they_expire();
     renewals_count_when_they_may_have_happened();
     ends_are_seen_by_all_that_begins_later();
+    a_lease_ends_with_its_token_in_every_case();
     uses_are_counted();
     versions_have_one_writer_each();
     edits_of_policies_are_seen_by_all_that_begins_later();
-    return 6;
+    return 7;
 }

@@ -2,6 +2,7 @@
 #include "cluster/membership/local.h"
 
 #include "base/trace.h"
+#include "state/feature.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -37,7 +38,7 @@ static void raise_to(struct feature *f, uint16_t level)
     ASSERT(f->host->active_term != 0);
     int len = snprintf(text, sizeof text, "%u", level);
     ASSERT(len > 0 && (size_t)len < sizeof text);
-    rlog_txn_put(&txn, BYTES(FEATURE_RAISED), bytes_of(text, (size_t)len));
+    rlog_txn_put(&txn, BYTES(STATE_FEATURE_RAISED), bytes_of(text, (size_t)len));
     if (rlog_txn_encode(&txn, &f->txn) != ST_OK) {
         buf_done(&f->txn);
         return; /* out of memory: the next attempt tries again */

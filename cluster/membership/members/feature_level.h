@@ -9,9 +9,6 @@
 #define FEATURE_HOLD_DIR RLOG_LOCAL "core/feature/"
 #define FEATURE_HOLD_NAME "hold"
 #define FEATURE_HOLD FEATURE_HOLD_DIR FEATURE_HOLD_NAME
-/* Key of the local state: the level as text, written by the transaction that raises the level.
- * Readers take the level from rlog_status; this record wakes the node and explains a dump. */
-#define FEATURE_RAISED FEATURE_HOLD_DIR "raised"
 
 /* The highest level that every member understands. `of` says what a member that is not `raft->id`
  * understands; the first level while that is unknown. */

@@ -1,5 +1,6 @@
-/* Every node reports to the leader: whether it is unsealed, its client address, its version. A
- * report goes out once a second, and at once when the leader or the seal changes. */
+/* Every node reports to the leader: whether it can serve requests, its client address, its version.
+ * A report goes out once a second, and at once when the leader or the ability changes. A node serves
+ * when it is unsealed and its audit devices do not all fail. */
 #include "cluster/membership/members/peers.h"
 
 #include "text/utf8.h"
@@ -11,7 +12,7 @@ static void peers_changed(void *self, const struct rlog_status *raft)
 {
     struct peers *p = self;
     uint64_t now = env_mono_ms(p->host->env);
-    uint8_t unsealed = barrier_is_sealed(p->host->barrier) ? 0 : 1;
+    uint8_t unsealed = barrier_is_sealed(p->host->barrier) || p->host->mute ? 0 : 1;
     ASSERT(part_on_thread(p->host));
     bool news = raft->leader != p->reported_leader || unsealed != p->reported_unsealed;
     if (raft->leader == 0 || raft->is_leader || (!news && now - p->reported_ms < SAY_EVERY_MS))

@@ -9,7 +9,7 @@
 /* The last report that a node sent about itself, and its time. */
 struct peer_report {
     uint64_t id; /* raft id of the node; 0: the slot is free */
-    bool unsealed;
+    bool unsealed;              /* and able to record requests */
     uint64_t ms;                /* monotonic: when the report came */
     int64_t wall_ms, steady_ms; /* wall clock of this node: last report; first one without a gap */
     char api_addr[160], version[32];
@@ -30,7 +30,7 @@ extern const struct part peers_part;
 /* Release what `start` made. No other thread may use `p` any more. */
 void peers_done(struct peers *p);
 
-/* The raft id of another voter whose recent report says that it is unsealed; 0: none. */
+/* The raft id of another voter whose recent report says that it can serve; 0: none. */
 uint64_t peers_target(struct peers *p);
 /* Monotonic time of the last report of a member; 0: none came. */
 uint64_t peers_heard_ms(const struct peers *p, uint64_t id);

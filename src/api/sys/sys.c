@@ -8,15 +8,16 @@
 #include "state/state_core.h"
 
 static const struct route_table *const sys_tables[] = {
-    &sys_health_table,     &sys_maintenance_table,  &sys_metrics_table,
-    &sys_quota_table,      &sys_tools_table,        &sys_wrapping_table,
-    &sys_node_table,       &sys_host_table,         &sys_version_table,
-    &sys_cors_table,       &sys_openapi_table,      &sys_seal_table,
-    &sys_init_table,       &sys_rotate_table,       &sys_generate_root_table,
-    &sys_rekey_table,      &sys_challenge_table,    &sys_raft_table,
-    &sys_autopilot_table,  &sys_join_table,         &sys_mounts_table,
-    &sys_mount_edit_table, &sys_remount_table,      &sys_policy_table,
-    &sys_password_table,   &sys_capabilities_table, &sys_leases_table,
+    &sys_health_table,      &sys_maintenance_table,  &sys_metrics_table,
+    &sys_quota_table,       &sys_tools_table,        &sys_wrapping_table,
+    &sys_node_table,        &sys_host_table,         &sys_version_table,
+    &sys_cors_table,        &sys_openapi_table,      &sys_seal_table,
+    &sys_init_table,        &sys_rotate_table,       &sys_generate_root_table,
+    &sys_rekey_table,       &sys_challenge_table,    &sys_raft_table,
+    &sys_autopilot_table,   &sys_join_table,         &sys_mounts_table,
+    &sys_mount_edit_table,  &sys_remount_table,      &sys_policy_table,
+    &sys_password_table,    &sys_capabilities_table, &sys_leases_table,
+    &sys_lease_count_table, &sys_audit_table,        &sys_audit_headers_table,
     &sys_absent_table, /* last */
 };
 
@@ -43,11 +44,12 @@ static const char *const sys_reserved[] = {
     "search",     "session",     "status",     "sys",         "system",      "txn",
 };
 
+static const struct expiry_kind *const sys_expires[] = {&policy_expiry};
+
 static const struct node_duty sys_duties[] = {
     {.name = "superseded root key", .run = state_superseded_upkeep},
     {.name = "a new key by sys/rotate/config", .run = sys_rotate_upkeep},
     {.name = "abandoned attempts with key shares", .run = sys_ceremony_upkeep},
-    {.name = "expired policies", .run = policy_upkeep},
     {.name = "the history of versions", .run = sys_version_upkeep},
 };
 
@@ -58,5 +60,7 @@ const struct module sys_module = {.name = "sys",
                                   .n_mounts = ARRAY_LEN(sys_mounts),
                                   .reserved = sys_reserved,
                                   .n_reserved = ARRAY_LEN(sys_reserved),
+                                  .expires = sys_expires,
+                                  .n_expires = ARRAY_LEN(sys_expires),
                                   .duties = sys_duties,
                                   .n_duties = ARRAY_LEN(sys_duties)};

@@ -19,7 +19,8 @@ extern const struct route_table sys_seal_table, sys_init_table, sys_rotate_table
 extern const struct route_table sys_raft_table, sys_autopilot_table, sys_join_table;
 extern const struct route_table sys_mounts_table, sys_mount_edit_table, sys_remount_table;
 extern const struct route_table sys_policy_table, sys_password_table, sys_capabilities_table;
-extern const struct route_table sys_leases_table;
+extern const struct route_table sys_leases_table, sys_lease_count_table;
+extern const struct route_table sys_audit_table, sys_audit_headers_table;
 extern const struct route_table sys_absent_table; /* for paths that no other row takes */
 
 /* sys_health.c: the status of this node, in the arena; NULL without memory. */

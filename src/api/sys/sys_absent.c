@@ -15,13 +15,8 @@ struct nothing {
 };
 #define NO_STRINGS(name) FIELD_NAMED(name, struct nothing, strings, STRINGS)
 #define NO_OBJECTS(name) FIELD_NAMED(name, struct nothing, list, LIST)
-static const struct schema no_members = {.size = sizeof(struct nothing)};
 static const struct field no_keys_fields[] = {NO_STRINGS("keys")};
 static const struct schema no_keys_reply = SCHEMA(struct nothing, no_keys_fields);
-static const struct field no_headers_fields[] = {
-    FIELD_NAMED("headers", struct nothing, object, OBJECT, .sub = &no_members),
-};
-static const struct schema no_headers_reply = SCHEMA(struct nothing, no_headers_fields);
 static const struct field no_users_fields[] = {NO_OBJECTS("by_namespace"),
                                                FIELD(struct nothing, total, INT)};
 static const struct schema no_users_reply = SCHEMA(struct nothing, no_users_fields);
@@ -51,18 +46,6 @@ static enum status nothing(struct req *req)
     }
 
 static const struct route absent_routes[] = {
-    {.method = METHOD_GET,
-     .path = "audit",
-     .handler = nothing,
-     .flags = ROUTE_SUDO | ROUTE_TOP_LEVEL,
-     .reply = &no_members,
-     .help = "The audit devices: none, they are not built."},
-    {.method = METHOD_GET,
-     .path = "config/auditing/request-headers",
-     .handler = nothing,
-     .flags = ROUTE_SUDO,
-     .reply = &no_headers_reply,
-     .help = "The headers of requests that audit devices record: none, they are not built."},
     {.method = METHOD_LIST,
      .path = "config/ui/headers",
      .handler = nothing,
@@ -100,9 +83,6 @@ static const struct route absent_routes[] = {
      .handler = nothing,
      .reply = &no_keys_reply,
      .help = "The plugins of one type: none, they are not built."},
-    ABSENT("audit/*path", "Audit devices"),
-    ABSENT("audit-hash/*path", "Audit devices"),
-    ABSENT("config/auditing/*path", "Audit devices"),
     ABSENT("config/control-group", "Control groups"),
     ABSENT("config/group-policy-application", "Groups of identities"),
     ABSENT("config/reload/*subsystem", "Reloads by request, in place of SIGHUP,"),
@@ -128,7 +108,6 @@ static const struct route absent_routes[] = {
     ABSENT("policies/egp/*name", "Policies in code"),
     ABSENT("policies/rgp/*name", "Policies in code"),
     ABSENT("pprof/*path", "Profiles of a running node"),
-    ABSENT("quotas/lease-count/*name", "Quotas of leases"),
     ABSENT("raw/*path", "Requests for raw storage"),
     ABSENT("rekey/backup", "Backups of key shares, which need PGP keys,"),
     ABSENT("rekey/recovery-key-backup", "Backups of key shares, which need PGP keys,"),

@@ -69,6 +69,7 @@ static enum status sys_rewrap(struct req *req)
     struct bytes body;
     TRY(take(req, &wrapping, &body));
     TRY(wrapping_create(&scope, req->env, body, &wrapping));
+    TRY(wrap_keep(req, &wrapping));
     TRY(wrap_put(&wrapping, &told));
     ASSERT(told.len > 0);
     return req_reply_raw(req, "application/json", buf_bytes(&told));

@@ -22,9 +22,7 @@ static const char *const token_reserved[] = {"auth"};
 
 static const struct lease_kind *const token_leases[] = {&token_lease_kind};
 
-static const struct node_duty token_duties[] = {
-    {.name = "expired and revoked tokens", .run = token_tree_upkeep},
-};
+static const struct expiry_kind *const token_expires[] = {&token_expiry};
 
 const struct module token_module = {.name = "token",
                                     .apis = token_apis,
@@ -35,5 +33,5 @@ const struct module token_module = {.name = "token",
                                     .n_reserved = ARRAY_LEN(token_reserved),
                                     .leases = token_leases,
                                     .n_leases = ARRAY_LEN(token_leases),
-                                    .duties = token_duties,
-                                    .n_duties = ARRAY_LEN(token_duties)};
+                                    .expires = token_expires,
+                                    .n_expires = ARRAY_LEN(token_expires)};

@@ -2,6 +2,7 @@
 #include "api/token/token.h"
 #include "auth/policy_list.h"
 #include "auth/token_ttl.h"
+#include "router/quota_lease.h"
 
 static const struct field create_fields[] = {
     FIELD(struct token_create, id, STRING, .preset = "", .hidden = true,
@@ -255,6 +256,8 @@ static enum status create(struct req *req, struct wish *w)
     TRY(describe(req, w, &token));
     if (w->in->id[0] != '\0')
         bearer = w->in->id;
+    if (token.expire_ms != 0)
+        TRY(req_lease_quota(req));
     enum status st = auth_token_create(&scope, req->env, &token, &bearer);
     if (st == ST_EXISTS)
         return req_fail(req, ST_INVALID, "cannot create a token with a duplicate ID");

@@ -1,6 +1,7 @@
 /* Renew and end tokens. */
 #include "api/token/token.h"
 #include "auth/token_ttl.h"
+#include "mount/mount_cache.h"
 #include "state/ns_key.h"
 
 #define INCREMENT                                  \
@@ -57,11 +58,12 @@ static enum status itself(struct req *req, struct auth_token *ret_token)
 
 enum status token_limits_load(struct req *req, struct login_limits *ret_limits)
 {
-    struct mount mount = {0};
-    enum status st = mount_get(req->txn, req->ns, "auth/token/", &mount);
+    struct mount_ref *ref = NULL;
+    enum status st = mount_cache_find(req->mounts, req->txn, req->ns, BYTES("auth/token/"), &ref);
     if (st != ST_OK && st != ST_NOT_FOUND)
         return st;
-    *ret_limits = req_limits_of(&mount);
+    *ret_limits = req_limits_of(st == ST_OK ? mount_ref_get(ref) : &(const struct mount){0});
+    mount_ref_drop(ref);
     return ST_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Commands about leases: lookup, renew, revoke. */
+/* Commands about leases: lookup, renew, revoke, list, count, tidy. */
 #include "cli/client.h"
 #include "cli/command/command.h"
 
@@ -33,6 +33,26 @@ static int cmd_lease_renew(struct cli *cli)
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
+/* Send the request once. With `wait`, repeat it until no lease is left: one request ends a part of
+ * many leases, and the status 202 says that some are left. */
+static int send_revocation(struct cli *cli, const char *path, const struct buf *body, bool wait,
+                           struct cli_reply *ret_reply)
+{
+    int code;
+    do {
+        code = cli_request(cli, "PUT", path, body, ret_reply);
+    } while (wait && code == CLI_OK && ret_reply->status == 202);
+    return code;
+}
+
+static const char *revocation_path(struct cli *cli, bool prefix, bool force)
+{
+    if (!prefix)
+        return "sys/leases/revoke";
+    return arena_format(&cli->arena, "sys/leases/%s/%s", force ? "revoke-force" : "revoke-prefix",
+                        cli->args[0]);
+}
+
 static int cmd_lease_revoke(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
@@ -40,12 +60,9 @@ static int cmd_lease_revoke(struct cli *cli)
     struct cli_reply reply = {0};
     bool prefix = cli_bool(cli, "prefix", false), force = cli_bool(cli, "force", false);
     bool sync = cli_bool(cli, "sync", false);
-    const char *path = "sys/leases/revoke";
     if (force && !prefix)
         return cli_usage_error(cli, "-force needs -prefix");
-    if (prefix)
-        path = arena_format(&cli->arena, "sys/leases/%s/%s",
-                            force ? "revoke-force" : "revoke-prefix", cli->args[0]);
+    const char *path = revocation_path(cli, prefix, force);
     if (path == NULL)
         return CLI_LOCAL_ERROR;
     if (prefix)
@@ -55,18 +72,45 @@ static int cmd_lease_revoke(struct cli *cli)
     if (sync)
         text_member_bool(&w, "sync", true);
     text_close(&w);
-    int code = cli_request(cli, "PUT", path, &body, &reply);
+    if (force)
+        cli_say(
+            "Warning! A forced revocation drops leases that cannot be ended: what they lent may "
+            "stay in use.\n");
+    int code = send_revocation(cli, path, &body, sync || force, &reply);
     if (code != CLI_OK || cli->json)
         return code;
     if (force)
         printf("Success! Force revoked any leases with prefix: %s\n", cli->args[0]);
+    else if (!sync)
+        printf("All revocation operations queued successfully!\n");
     else if (prefix)
         printf("Success! Revoked any leases with prefix: %s\n", cli->args[0]);
-    else if (sync)
-        printf("Success! Revoked lease: %s\n", cli->args[0]);
     else
-        printf("All revocation operations queued successfully!\n");
+        printf("Success! Revoked lease: %s\n", cli->args[0]);
     return code;
+}
+
+static int cmd_lease_list(struct cli *cli)
+{
+    const char *prefix = cli->n_args == 1 ? cli->args[0] : "";
+    const char *path = arena_format(&cli->arena, "sys/leases/lookup/%s", prefix);
+    ASSERT(cli->n_args <= 1);
+    return path != NULL ? cmd_show_keys(cli, path, "?list=true") : CLI_LOCAL_ERROR;
+}
+
+static int cmd_lease_count(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    const char *query = cli_bool(cli, "creators", false) ? "?creators=true" : "";
+    int code = cli_fetch(cli, "sys/leases/count", query, &reply);
+    return code == CLI_OK ? cli_show(cli, &reply) : code;
+}
+
+static int cmd_lease_tidy(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    int code = cli_request(cli, "PUT", "sys/leases/tidy", NULL, &reply);
+    return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
 static const struct cli_flag field_flags[] = {FIELD_FLAG};
@@ -74,8 +118,10 @@ static const struct cli_flag lease_renew_flags[] = {
     FIELD_FLAG, {"increment", CLI_TEXT, "time to live from now on"}};
 static const struct cli_flag lease_revoke_flags[] = {
     {"prefix", CLI_BOOL, "end all leases below the path"},
-    {"force", CLI_BOOL, "with -prefix: end leases also when their engine cannot revoke them"},
+    {"force", CLI_BOOL, "with -prefix: drop leases that cannot be ended"},
     {"sync", CLI_BOOL, "wait until the leases have ended"}};
+static const struct cli_flag lease_count_flags[] = {
+    FIELD_FLAG, {"creators", CLI_BOOL, "show the ten tokens with the most leases of engines"}};
 
 static const struct cli_command lease_commands[] = {
     {.name = "lease lookup",
@@ -93,6 +139,19 @@ static const struct cli_command lease_commands[] = {
      FLAGS(lease_revoke_flags),
      .run = cmd_lease_revoke,
      .help = "End a lease, or all leases below a path."},
+    {.name = "lease list",
+     ARGS("[PREFIX]", 0, 1),
+     .run = cmd_lease_list,
+     .help = "List the names below a path that have leases."},
+    {.name = "lease count",
+     ARGS("", 0, 0),
+     FLAGS(lease_count_flags),
+     .run = cmd_lease_count,
+     .help = "Print the number of leases, by mount and namespace."},
+    {.name = "lease tidy",
+     ARGS("", 0, 0),
+     .run = cmd_lease_tidy,
+     .help = "Does nothing: the server deletes the remains of ended leases by itself."},
 };
 
 const struct cli_group cli_lease_commands = {lease_commands, ARRAY_LEN(lease_commands)};

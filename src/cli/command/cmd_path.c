@@ -21,11 +21,11 @@ static int cmd_read(struct cli *cli)
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
-static int show_keys(struct cli *cli, const char *query)
+int cmd_show_keys(struct cli *cli, const char *path, const char *query)
 {
     struct cli_reply reply = {0};
-    ASSERT(cli->n_args == 1);
-    int code = cli_fetch(cli, cli->args[0], query, &reply);
+    ASSERT(query[0] == '?');
+    int code = cli_fetch(cli, path, query, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *body = cli_parse_reply(cli, &reply);
@@ -40,12 +40,14 @@ static int show_keys(struct cli *cli, const char *query)
 
 static int cmd_list(struct cli *cli)
 {
-    return show_keys(cli, "?list=true");
+    ASSERT(cli->n_args == 1);
+    return cmd_show_keys(cli, cli->args[0], "?list=true");
 }
 
 static int cmd_scan(struct cli *cli)
 {
-    return show_keys(cli, "?scan=true");
+    ASSERT(cli->n_args == 1);
+    return cmd_show_keys(cli, cli->args[0], "?scan=true");
 }
 
 static int send_data(struct cli *cli, const char *method, const char *type)

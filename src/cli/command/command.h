@@ -32,4 +32,8 @@
 
 enum { CLI_ANY = 1024 }; /* as ARGS' maximum: any number of arguments */
 
+/* cmd_path.c: GET the path without "/v1/" and `query`, and print the list of keys. Returns the exit
+ * code. */
+int cmd_show_keys(struct cli *cli, const char *path, const char *query);
+
 #endif

@@ -1,6 +1,7 @@
 #include "front/secrets/wrap.h"
 
 #include "auth/token_ttl.h"
+#include "router/quota_lease.h"
 #include "text/duration.h"
 
 enum status wrap_read(struct req *req, struct bytes header)
@@ -62,6 +63,16 @@ enum status wrap_put(const struct wrapping *wrapping, struct buf *out)
     return buf_status(out);
 }
 
+enum status wrap_keep(struct req *req, const struct wrapping *wrapping)
+{
+    struct wrapping *kept = arena_alloc(req->arena, sizeof *kept);
+    if (kept == NULL)
+        return ST_NOMEM;
+    *kept = *wrapping;
+    req->reply.wrapping = kept;
+    return ST_OK;
+}
+
 static enum status wrap(struct req *req, const struct router_reply *reply, struct buf *out)
 {
     const struct auth_scope scope = req_scope(req);
@@ -76,7 +87,9 @@ static enum status wrap(struct req *req, const struct router_reply *reply, struc
     /* Without a token only a login may store something. */
     if (kind == REPLY_BARE || kind == REPLY_RAW || (req->token == NULL && req->reply.auth.len == 0))
         return refuse(req);
+    TRY(req_lease_quota(req)); /* a wrapping token is a lease */
     TRY(wrapping_create(&scope, req->env, buf_bytes(&reply->body), &wrapping));
+    TRY(wrap_keep(req, &wrapping));
     return wrap_put(&wrapping, out);
 }
 

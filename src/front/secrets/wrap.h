@@ -16,6 +16,8 @@ NODISCARD enum status wrap_check(struct req *req);
  * stay as they are. A failure is returned, and makes `reply` an error. */
 NODISCARD enum status wrap_reply(struct req *req, struct router_reply *reply);
 
+/* Keep what the client gets, for the audit record of the reply. ST_NOMEM. */
+NODISCARD enum status wrap_keep(struct req *req, const struct wrapping *wrapping);
 /* Write the reply that describes a wrapping token. ST_NOMEM. */
 NODISCARD enum status wrap_put(const struct wrapping *wrapping, struct buf *out);
 

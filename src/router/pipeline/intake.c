@@ -50,9 +50,11 @@ static void init_pipe(struct pipe *p, struct router_worker *worker, struct route
     req->tokens = worker->tokens;
     req->acls = worker->acls;
     req->mounts = worker->mounts;
+    req->lease_quotas = worker->lease_quotas;
     req->docs = &worker->docs;
     req->host = worker->router->options.host;
     req->router = worker->router;
+    req->method = request->method;
 }
 
 /* Apply the front's verdict, then find the path of the request and apply its quota. */
@@ -62,6 +64,7 @@ static enum pipe_phase arrive(struct pipe *p)
     struct router_request *request = p->request;
     const struct router_verdict *verdict = request->verdict;
     bool preflight = verdict != NULL && verdict->preflight;
+    ASSERT(p->phase == PIPE_ARRIVED);
     enum status st = verdict != NULL ? verdict->st : ST_OK;
     if (st != ST_OK && verdict->why != NULL)
         reason_set(&p->req.error, "%s", verdict->why);
@@ -69,6 +72,7 @@ static enum pipe_phase arrive(struct pipe *p)
         st = stage_target(&p->req, worker->router, request);
     if (st == ST_OK && !preflight)
         st = quota_judge(worker->quotas, worker->state, request, &p->req, p->begun_ms, &p->quota);
+    p->unrecorded = preflight || p->quota.unrecorded;
     if (st != ST_OK)
         return pipe_fail(p, st);
     if (!preflight)

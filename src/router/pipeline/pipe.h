@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_ROUTER_PIPELINE_PIPE_H
 #define HOLDFAST_ROUTER_PIPELINE_PIPE_H
 
+#include "audit/facts.h"
 #include "router/pipeline/stages.h"
 #include "router/pipeline/worker.h"
 #include "router/quota.h"
@@ -22,9 +23,9 @@ enum pipe_phase {
     PIPE_ADMITTING,         /* begin a transaction; find route and token; authorise by path */
     PIPE_PARSING,           /* parse the body, once; a long body on the pool */
     PIPE_AUTHORISING,       /* authorise by parameters; decode */
-    PIPE_RECORDING_REQUEST, /* audit record of the request, once */
     PIPE_PREPARING,         /* the route's `prepare`, once */
     PIPE_HANDLING,          /* the route's handler */
+    PIPE_RECORDING_REQUEST, /* audit record of the request, once, before a phase with effects */
     PIPE_COMMITTING,        /* commit what the handler staged */
     PIPE_CONFIRMING,        /* confirm what the handler read, if nothing was staged */
     PIPE_RECEIVING,         /* write the body of an upload into a file */
@@ -32,7 +33,7 @@ enum pipe_phase {
     PIPE_FINISHING,         /* the route's `finish`, in a second transaction */
     PIPE_FINISH_COMMITTING,
     PIPE_FINISH_CONFIRMING,
-    PIPE_RECORDING_REPLY, /* audit record of the reply */
+    PIPE_RECORDING_REPLY, /* audit record of the reply; of the request too, unless it is recorded */
     PIPE_DONE,            /* send the reply */
     PIPE_PHASES,
     PIPE_PENDING = PIPE_PHASES, /* no next phase yet: the phase waits, and pipe_step continues it */
@@ -78,6 +79,8 @@ enum pipe_once {
     PIPE_ONCE_RECORDED = 1 << 1,  /* the request record was accepted */
     PIPE_ONCE_PREPARED = 1 << 2,  /* the route's `prepare` succeeded */
     PIPE_ONCE_BEGUN = 1 << 3,     /* a transaction was begun */
+    PIPE_ONCE_DEVICES = 1 << 4,   /* the audit devices of the request were looked up */
+    PIPE_ONCE_HANDLED = 1 << 5,   /* the handler ran: an error is not a refusal of the request */
 };
 
 /* State that most requests do not need, made at its first use. */
@@ -87,6 +90,9 @@ struct pipe_more {
     struct buf stored; /* the reply that is stored with the request's id */
     struct state_confirm confirm;
     struct audit_op audit;
+    struct audit_record *facts; /* part of both audit records of the request; NULL: not written */
+    struct audit_mount mount;   /* with `facts`: the mount, and the keys of replies it exempts */
+    struct field_strings exempt;
     struct router_receive receive;
     struct router_collect collect;
 };
@@ -126,6 +132,11 @@ struct pipe {
     struct parsed *parsed;  /* values of a large body; NULL: they lie in the arena */
     struct bytes content_type;
     struct router_forward *forward; /* NULL: the request was not forwarded */
+    struct audit_set *devices;      /* audit devices of the request; NULL: it is not recorded */
+    enum pipe_phase after_record;   /* the phase that waits for the record of the request */
+    enum status failure;            /* why `reply` is an error; ST_OK: a handler made it */
+    bool unrecorded; /* no record of the reply: another node writes it, or none is wanted */
+    bool repeated;   /* `reply` is the stored reply of an earlier try */
 
     /* A phase that waits uses one member: a request waits for one operation at a time. */
     union {
@@ -152,11 +163,14 @@ enum pipe_phase pipe_begin(struct pipe *p);
 /* The sender may send the body, which was not read yet: read the body here, or stream it to the
  * active node. */
 enum pipe_phase pipe_take_body(struct pipe *p);
-/* The phases before the handler are over: record the request, unless the request was recorded
- * before or needs no record. */
-enum pipe_phase pipe_go_record(struct pipe *p);
-/* The request is recorded, or needs no record: go on with `prepare` or the handler. */
+/* The phases before the handler are over: go on with `prepare` or the handler, here or on the
+ * active node. */
+enum pipe_phase pipe_go_run(struct pipe *p);
 enum pipe_phase pipe_go_prepare(struct pipe *p);
+/* Commit the staged writes, here or on the active node. */
+enum pipe_phase pipe_go_commit(struct pipe *p);
+/* Run the step outside of a route that needs no state. */
+enum pipe_phase pipe_go_stateless(struct pipe *p);
 /* The transaction is over: go on with the route's `outside`, or with the reply. */
 enum pipe_phase pipe_go_outside(struct pipe *p);
 /* `outside` is done: run the route's `finish`. */
@@ -231,18 +245,6 @@ static inline bool pipe_is_local(const struct pipe *p)
 static inline bool pipe_commits_here(const struct pipe *p)
 {
     return p->node.active || pipe_has_flag(p, ROUTE_LEADER);
-}
-
-/* Whether the route asks for no token. The route must be known. */
-static inline bool pipe_is_anonymous(const struct pipe *p)
-{
-    const struct route *route = p->req.route;
-    if (route == NULL || p->req.matched != ST_OK)
-        return false;
-    if (route->auth == AUTH_NONE)
-        return true;
-    return ((route->flags & ROUTE_OPEN_METRICS) != 0 && p->request->open_metrics) ||
-           ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0 && !stage_has_bearer(&p->req, p->request));
 }
 
 #endif

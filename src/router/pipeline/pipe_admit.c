@@ -80,6 +80,7 @@ static enum status begin_txn(struct pipe *p)
     struct req *req = &p->req;
     const struct router_host *host = req->host;
     bool confirmed = pipe_is_confirmed(p);
+    ASSERT(req->txn == NULL);
 
     if ((p->once & PIPE_ONCE_BEGUN) != 0)
         reset_reply(req);
@@ -91,7 +92,19 @@ static enum status begin_txn(struct pipe *p)
         state_set_read_only(&p->run->txn);
     req->txn = &p->run->txn;
     p->run->mark = state_mark(&p->run->txn);
-    return ST_OK;
+    return host->audit != NULL ? pipe_find_devices(p) : ST_OK;
+}
+
+/* Whether the route asks for no token. The route must be known. */
+static bool is_anonymous(const struct pipe *p)
+{
+    const struct route *route = p->req.route;
+    if (route == NULL || p->req.matched != ST_OK)
+        return false;
+    if (route->auth == AUTH_NONE)
+        return true;
+    return ((route->flags & ROUTE_OPEN_METRICS) != 0 && p->request->open_metrics) ||
+           ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0 && !stage_has_bearer(&p->req, p->request));
 }
 
 /* Find the route, and the token if the route asks for one. */
@@ -101,7 +114,7 @@ static enum status identify(struct pipe *p)
     ASSERT(req->txn == &p->run->txn);
     req->token = NULL;
     TRY(stage_route(req, p->worker->router));
-    if (!pipe_is_anonymous(p))
+    if (!is_anonymous(p))
         return stage_authenticate(req, p->request);
     if (!pipe_has_flag(p, ROUTE_LEADER))
         req->bearer = stage_bearer(req, p->request); /* the handler checks the token itself */
@@ -132,7 +145,7 @@ enum pipe_phase pipe_precheck(struct pipe *p)
     if (st != ST_OK)
         return pipe_fail(p, st);
     p->verdict = identify(p);
-    bool anonymous = pipe_is_anonymous(p);
+    bool anonymous = is_anonymous(p);
     if (p->verdict == ST_OK)
         p->verdict = anonymous ? ST_TOO_BIG : stage_authorise_path(&p->req);
     if (p->verdict == ST_OK) {
@@ -140,7 +153,7 @@ enum pipe_phase pipe_precheck(struct pipe *p)
         return pipe_take_body(p);
     }
     if (anonymous || pipe_is_confirmed(p) || pipe_is_breakdown(p->verdict))
-        return pipe_go_record(p);
+        return pipe_go_run(p);
     pipe_end_txn(p);
     return PIPE_PRECHECK_READING;
 }
@@ -167,7 +180,7 @@ enum pipe_phase pipe_admit(struct pipe *p)
     if (p->verdict == ST_OK && p->req.token != NULL) /* without a token the request is anonymous */
         p->verdict = stage_authorise_path(&p->req);
     if (p->verdict != ST_OK)
-        return pipe_go_record(p);
+        return pipe_go_run(p);
     return p->req.data != NULL ? PIPE_AUTHORISING : PIPE_PARSING;
 }
 
@@ -209,5 +222,13 @@ enum pipe_phase pipe_authorise(struct pipe *p)
 {
     ASSERT(p->verdict == ST_OK);
     p->verdict = authorise(p);
-    return pipe_go_record(p);
+    return pipe_go_run(p);
+}
+
+enum pipe_phase pipe_go_run(struct pipe *p)
+{
+    bool active = p->node.active || p->place == PIPE_HERE_ALONE;
+    if (p->verdict == ST_OK && pipe_has_flag(p, ROUTE_ACTIVE) && !active)
+        return pipe_forward(p);
+    return pipe_go_prepare(p);
 }

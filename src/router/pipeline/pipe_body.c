@@ -47,6 +47,7 @@ enum pipe_phase pipe_collect(struct pipe *p)
 static enum pipe_phase fail_body(struct pipe *p, enum status st)
 {
     struct reason *why = &p->req.error;
+    ASSERT(p->req.txn == NULL);
     switch (st) {
     case ST_OK: /* the body is complete, but the client was told that nothing has changed */
     case ST_CLOSED:
@@ -58,6 +59,7 @@ static enum pipe_phase fail_body(struct pipe *p, enum status st)
     case ST_BUSY: reason_set(why, "too many request bodies are being received"); break;
     default: break;
     }
+    p->failure = st;
     reply_done(&p->reply);
     reply_error(&p->reply, p->req.dialect, st, why);
     p->reply.http = status_http(st); /* 408: the client is late, not the cluster */
@@ -144,7 +146,7 @@ static void on_received(struct router_receive *receive, enum status st)
 enum pipe_phase pipe_receive(struct pipe *p)
 {
     ASSERT(pipe_has_flag(p, ROUTE_UPLOAD));
-    ASSERT(p->request->streamed);
+    ASSERT(p->request->streamed && !pipe_owes_record(p));
     if (pipe_need_more(p) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
     p->more->receive =

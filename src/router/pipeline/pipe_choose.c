@@ -23,20 +23,39 @@ enum pipe_phase pipe_stateless(struct pipe *p)
 {
     struct req *req = &p->req;
     ASSERT(p->place == PIPE_NO_STATE);
-    enum status st = read_stateless(p);
+    enum status st = req->data == NULL ? read_stateless(p) : ST_OK;
     req->closed_ceremonies = p->request->closed_ceremonies;
-    if (st == ST_OK)
+    if (st == ST_OK && !stage_reads(req) && req->host->audit != NULL) {
+        /* the handler itself may change this node: it unseals, for example */
+        st = pipe_find_devices(p);
+        if (st == ST_OK && pipe_owes_record(p))
+            return pipe_record_first(p, PIPE_STATELESS);
+    }
+    if (st == ST_OK) {
+        p->once |= PIPE_ONCE_HANDLED;
         st = req->route->handler(req);
+    }
     if (st == ST_OK && req->route->outside != NULL)
-        return p->request->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_STATELESS_OUTSIDE;
-    (void)reply_make(req, st, &p->reply); /* the reply carries the status */
+        return pipe_go_stateless(p);
+    p->failure = reply_make(req, st, &p->reply);
     return pipe_end(p);
+}
+
+enum pipe_phase pipe_go_stateless(struct pipe *p)
+{
+    bool unknown = p->req.host->audit != NULL && (p->once & PIPE_ONCE_DEVICES) == 0;
+    enum status st = unknown ? pipe_find_devices(p) : ST_OK;
+    if (st == ST_OK && pipe_owes_record(p))
+        return pipe_record_first(p, PIPE_STATELESS_OUTSIDE);
+    if (st == ST_OK && p->request->given_up)
+        st = ST_TIMEOUT;
+    return st == ST_OK ? PIPE_STATELESS_OUTSIDE : pipe_fail(p, st);
 }
 
 enum pipe_phase pipe_stateless_done(struct pipe *p)
 {
     ASSERT(p->req.txn == NULL);
-    (void)reply_make(&p->req, p->result, &p->reply); /* the reply carries the status */
+    p->failure = reply_make(&p->req, p->result, &p->reply);
     return pipe_end(p);
 }
 
@@ -56,7 +75,7 @@ static enum pipe_place place_of(const struct req *req, const struct router_reque
     bool local = (flags & ROUTE_LOCAL) != 0 && node->no_quorum && !request->forwarded;
     if (local)
         return PIPE_HERE_ALONE;
-    if (node->active || (flags & ROUTE_NODE) != 0)
+    if (node->active || (flags & (ROUTE_NODE | ROUTE_STAYS)) != 0)
         return PIPE_HERE;
     bool reads_here = node->perf_standby && stage_reads(req) && (flags & ROUTE_ACTIVE) == 0;
     return reads_here ? PIPE_HERE : PIPE_ACTIVE_NODE;
@@ -96,6 +115,7 @@ static enum pipe_phase refuse_uninitialized(struct pipe *p)
 static enum pipe_phase refuse_sealed(struct pipe *p)
 {
     struct reason why;
+    ASSERT(p->place == PIPE_NOWHERE);
     if (p->node.removed)
         reason_set(&p->req.error, "this node was removed from the cluster and serves nothing");
     else if (p->worker->state == NULL)
@@ -158,6 +178,7 @@ static enum pipe_phase go_to_place(struct pipe *p)
 enum pipe_phase pipe_choose(struct pipe *p)
 {
     const struct router_host *host = p->req.host;
+    ASSERT(p->req.txn == NULL);
 
     if (pipe_has_flag(p, ROUTE_OPEN_METRICS))
         p->req.accept = router_header(p->request, "accept");

@@ -76,6 +76,7 @@ static enum pipe_phase finished(struct pipe *p)
         ASSERT(p->reply.http == 204);
         st = reply_make(&p->req, ST_OK, &p->reply);
     }
+    p->failure = ST_OK;
     return st == ST_OK ? pipe_end(p) : pipe_fail(p, st);
 }
 

@@ -97,6 +97,7 @@ enum pipe_phase pipe_send_done(struct pipe *p)
     ASSERT(p->phase == PIPE_FORWARDING);
     if (st == ST_OK) {
         p->reply = p->forward->reply;
+        p->unrecorded = true; /* the node that ran the request has recorded it */
         return pipe_end(p);
     }
     bool untouched = st == ST_NOT_LEADER || st == ST_NO_LEADER || st == ST_BUSY;
@@ -125,6 +126,7 @@ static enum pipe_phase redirect(struct pipe *p, const struct node_status *node)
     if (to == NULL)
         return pipe_fail(p, ST_NOMEM);
     p->reply.http = 307;
+    p->unrecorded = true; /* the active node will record the request */
     if (!reply_add_header(&p->reply, p->req.arena, BYTES("Location"), bytes_str(to)))
         return pipe_fail(p, ST_NOMEM);
     return pipe_end(p);

@@ -65,13 +65,20 @@ bool pipe_may_rerun(struct pipe *p)
 static enum status run_handler(struct pipe *p)
 {
     struct req *req = &p->req;
-    enum status st = p->verdict == ST_OK ? req->route->handler(req) : p->verdict;
+    enum status st = p->verdict;
+    ASSERT(req_in_txn(req));
+    if (st == ST_OK) {
+        p->once |= PIPE_ONCE_HANDLED;
+        st = req->route->handler(req);
+    }
     st = reply_make(req, st, &p->reply);
-    return st == ST_OK && req->dialect->finish != NULL ? req->dialect->finish(req, &p->reply) : st;
+    if (st == ST_OK && req->dialect->finish != NULL)
+        st = req->dialect->finish(req, &p->reply);
+    p->failure = st;
+    return st;
 }
 
-/* Commit the staged writes: here, or let the active node run the request anew. */
-static enum pipe_phase go_commit(struct pipe *p)
+enum pipe_phase pipe_go_commit(struct pipe *p)
 {
     if (pipe_must_record(p)) {
         pipe_end_txn(p);
@@ -79,6 +86,8 @@ static enum pipe_phase go_commit(struct pipe *p)
     }
     if (!pipe_commits_here(p))
         return pipe_forward(p);
+    if (pipe_owes_record(p))
+        return pipe_record_first(p, PIPE_COMMITTING);
     return p->request->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_COMMITTING;
 }
 
@@ -90,7 +99,7 @@ enum pipe_phase pipe_handle(struct pipe *p)
     if (st != ST_OK && state_rollback(&p->run->txn, p->run->mark) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
     if (state_staged(&p->run->txn) || (pipe_must_settle_id(p) && !pipe_is_breakdown(st)))
-        return go_commit(p);
+        return pipe_go_commit(p);
     if (pipe_is_breakdown(st) && pipe_is_open(p))
         return pipe_fail(p, st);
     if (pipe_is_breakdown(st) || pipe_is_confirmed(p) || pipe_is_local(p))
@@ -123,11 +132,13 @@ static void reply_repeated(struct pipe *p)
 {
     ASSERT(p->more->commit.repeated);
     enum status st = ST_UNKNOWN_OUTCOME;
+    p->repeated = true;
     reply_done(&p->reply);
     if (p->more->commit.has_response)
         st = reply_decode(p->more->commit.response, p->req.arena, &p->reply);
     else
         reason_set(&p->req.error, "the change was made; its reply was too long to be kept");
+    p->failure = st;
     if (st != ST_OK)
         reply_error(&p->reply, p->req.dialect, st, &p->req.error);
 }
@@ -171,10 +182,8 @@ enum pipe_phase pipe_commit_done(struct pipe *p)
         return pipe_fail(p, st);
     if (p->request->forwarded)
         return pipe_hand_back(p, st);
-    if (!pipe_id_given(&p->id))
-        return pipe_fail(p, st);
     p->effect = MAX(p->effect, PIPE_UNKNOWN);
-    return pipe_wait(p, st);
+    return pipe_id_given(&p->id) ? pipe_wait(p, st) : pipe_fail(p, st);
 }
 
 enum pipe_phase pipe_confirm(struct pipe *p)

@@ -27,6 +27,8 @@ enum pipe_phase pipe_go_prepare(struct pipe *p)
     if (p->verdict != ST_OK || route->prepare == NULL || (p->once & PIPE_ONCE_PREPARED) != 0)
         return PIPE_HANDLING;
     bool confirmed = pipe_is_confirmed(p) || pipe_is_local(p);
+    if (confirmed && pipe_owes_record(p))
+        return pipe_record_first(p, PIPE_PREPARING);
     pipe_end_txn(p);
     if (p->request->given_up)
         return pipe_fail(p, ST_TIMEOUT);
@@ -42,7 +44,7 @@ static void run_prepare(struct env_work *work)
 enum pipe_phase pipe_prepare(struct pipe *p)
 {
     ASSERT((p->once & PIPE_ONCE_PREPARED) == 0);
-    ASSERT(p->req.prepared == NULL);
+    ASSERT(p->req.prepared == NULL && !pipe_owes_record(p));
     start(p, run_prepare);
     return PIPE_PENDING;
 }
@@ -75,6 +77,9 @@ bool pipe_outside_is_due(const struct pipe *p)
 
 enum pipe_phase pipe_go_outside(struct pipe *p)
 {
+    pipe_keep_facts(p);
+    if (pipe_outside_is_due(p) && pipe_owes_record(p))
+        return pipe_record_first(p, PIPE_OUTSIDE);
     pipe_end_txn(p);
     if (!pipe_outside_is_due(p))
         return pipe_end(p);

@@ -67,4 +67,25 @@ enum pipe_phase pipe_record_reply(struct pipe *p);
 enum pipe_phase pipe_record_reply_done(struct pipe *p);
 enum pipe_phase pipe_respond(struct pipe *p);
 
+/* pipe_audit.c */
+
+/* Find the audit devices of the request: with its transaction, if one is open. ST_BUSY with the
+ * request's error: the devices cannot be read, so the request must fail. */
+NODISCARD enum status pipe_find_devices(struct pipe *p);
+/* Whether the request must be recorded before a phase that has effects (PROTOCOL R20). */
+bool pipe_owes_record(const struct pipe *p);
+/* Whether the reply must be recorded. */
+bool pipe_is_recorded(const struct pipe *p);
+/* Write down the facts of the request while its transaction still has them. */
+void pipe_keep_facts(struct pipe *p);
+/* Offer the record of the request, or of the request and the reply. ST_OK: pipe_step follows when
+ * the devices have answered. Else as audit_offer. */
+NODISCARD enum status pipe_offer_request(struct pipe *p);
+NODISCARD enum status pipe_offer_reply(struct pipe *p);
+/* Release what pipe_find_devices and pipe_keep_facts hold. */
+void pipe_forget_facts(struct pipe *p);
+
+/* Record the request, then go on with `next`: a phase that pipe_go_… of its own decides again. */
+enum pipe_phase pipe_record_first(struct pipe *p, enum pipe_phase next);
+
 #endif

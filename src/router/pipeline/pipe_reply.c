@@ -7,6 +7,7 @@
 /* End the transaction and run its cleanups. */
 void pipe_end_txn(struct pipe *p)
 {
+    ASSERT(p->req.txn == NULL || p->req.txn == &p->run->txn);
     if (p->req.txn != NULL)
         state_end(&p->run->txn);
     while (p->req.cleanups != NULL) {
@@ -60,6 +61,8 @@ enum pipe_phase pipe_respond(struct pipe *p)
 
     if (p->req.txn != NULL || p->req.cleanups != NULL)
         pipe_end_txn(p);
+    if (p->devices != NULL)
+        pipe_forget_facts(p);
     if (p->more != NULL) {
         state_commit_done(&p->more->commit);
         buf_done(&p->more->stored);
@@ -70,7 +73,8 @@ enum pipe_phase pipe_respond(struct pipe *p)
     buf_done(&p->req.reply.auth);
     stage_forget_token(&p->req);
     ASSERT(worker->running > 0);
-    worker->running--;
+    if (--worker->running == 0)
+        audit_rest(&worker->audit);
     list_remove(&p->link);
     request->respond(request, &reply); /* last touch: the arena, and so p, may be gone */
     buf_done(&reply.body);
@@ -78,10 +82,23 @@ enum pipe_phase pipe_respond(struct pipe *p)
     return PIPE_PENDING;
 }
 
+/* Without the list of devices no reply but an error may leave. */
+static enum pipe_phase fail_devices(struct pipe *p, enum status st)
+{
+    p->unrecorded = true;
+    reply_done(&p->reply);
+    reply_error(&p->reply, p->req.dialect, st, &p->req.error);
+    return PIPE_DONE;
+}
+
 enum pipe_phase pipe_end(struct pipe *p)
 {
-    bool records = (p->once & PIPE_ONCE_RECORDED) != 0 && p->reply.retry == ST_OK;
-    return records ? PIPE_RECORDING_REPLY : PIPE_DONE;
+    if (p->req.host->audit == NULL || p->unrecorded || p->reply.retry != ST_OK)
+        return PIPE_DONE;
+    enum status st = (p->once & PIPE_ONCE_DEVICES) == 0 ? pipe_find_devices(p) : ST_OK;
+    if (st != ST_OK)
+        return fail_devices(p, st);
+    return pipe_is_recorded(p) ? PIPE_RECORDING_REPLY : PIPE_DONE;
 }
 
 bool pipe_is_open(const struct pipe *p)
@@ -103,105 +120,90 @@ enum pipe_phase pipe_fail(struct pipe *p, enum status st)
         st = ST_UNKNOWN_OUTCOME;
         pipe_forget_reason(p);
     }
+    p->failure = st;
     reply_done(&p->reply);
     reply_error(&p->reply, p->req.dialect, st, &p->req.error);
     return pipe_end(p);
 }
 
-static void on_recorded(struct audit_op *op, enum status st)
+enum pipe_phase pipe_record_first(struct pipe *p, enum pipe_phase next)
 {
-    struct pipe *p = CONTAINER_OF(op, struct pipe_more, audit)->pipe;
-    p->result = st;
-    pipe_step(p);
-}
-
-static struct audit_facts facts_of(const struct pipe *p, enum audit_kind kind)
-{
-    const struct req *req = &p->req;
-    const struct auth_token *token = req->token;
-    struct audit_facts facts = {
-        .kind = kind,
-        .time_ms = req->now_ms,
-        .request_id = req->request_id,
-        .operation = stage_operation(req->method),
-        .ns = req->ns,
-        .peer = p->request->peer,
-        .path = req->path,
-        .token = req->bearer,
-        .mount_type = req->api != NULL ? req->api->type : NULL,
-    };
-    if (token != NULL) {
-        facts.accessor = token->accessor;
-        facts.display_name = token->display_name;
-        facts.token_type = token->type;
-        facts.policies = token->policies.items;
-        facts.n_policies = token->policies.n;
-    }
-    if (kind == AUDIT_REPLY)
-        facts.status = p->reply.http;
-    return facts;
-}
-
-/* Offer a record to the audit devices. ST_OK: pipe_step is called when a device has accepted the
- * record or all have refused. Other statuses: as audit_record. */
-static enum status record(struct pipe *p, enum audit_kind kind, const char *error)
-{
-    struct audit_facts facts = facts_of(p, kind);
-    facts.error = error;
-    TRY(pipe_need_more(p));
-    p->more->audit = (struct audit_op){.done = on_recorded};
-    return audit_record(&p->worker->audit, p->worker->cipher, &facts, &p->more->audit);
-}
-
-enum pipe_phase pipe_go_record(struct pipe *p)
-{
-    bool active = p->node.active || p->place == PIPE_HERE_ALONE;
-    if (p->verdict == ST_OK && pipe_has_flag(p, ROUTE_ACTIVE) && !active)
-        return pipe_forward(p);
-    if ((p->once & PIPE_ONCE_RECORDED) != 0 || !audit_enabled(&p->worker->audit))
-        return pipe_go_prepare(p);
+    ASSERT(pipe_owes_record(p));
+    p->after_record = next;
     return PIPE_RECORDING_REQUEST;
 }
 
+/* Nothing was done yet, and nothing will be. */
 static enum pipe_phase fail_record(struct pipe *p)
 {
+    p->unrecorded = true;
+    pipe_end_txn(p);
     reason_set(&p->req.error, "the request could not be recorded by any audit device");
     return pipe_fail(p, ST_INTERNAL);
 }
 
 enum pipe_phase pipe_record_request(struct pipe *p)
 {
-    enum status st = p->verdict;
-    ASSERT((p->once & PIPE_ONCE_RECORDED) == 0);
-    st = record(p, AUDIT_REQUEST,
-                st != ST_OK ? reply_error_text(p->req.dialect, st, &p->req.error) : NULL);
-    return st == ST_OK ? PIPE_PENDING : fail_record(p);
+    ASSERT(pipe_owes_record(p));
+    return pipe_offer_request(p) == ST_OK ? PIPE_PENDING : fail_record(p);
 }
 
+/* Decide again: the client may have been told meanwhile that nothing has changed. */
 enum pipe_phase pipe_record_request_done(struct pipe *p)
 {
+    ASSERT(p->phase == PIPE_RECORDING_REQUEST);
     if (p->result != ST_OK)
         return fail_record(p);
     p->once |= PIPE_ONCE_RECORDED;
-    return pipe_go_prepare(p);
+    switch (p->after_record) {
+    case PIPE_PREPARING: return pipe_go_prepare(p);
+    case PIPE_COMMITTING: return pipe_go_commit(p);
+    case PIPE_STATELESS: return p->request->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_STATELESS;
+    case PIPE_STATELESS_OUTSIDE: return pipe_go_stateless(p);
+    default: return pipe_go_outside(p);
+    }
+}
+
+/* The error that replaces a reply without a record. It says what is known about the change. */
+static enum status unrecorded_error(struct pipe *p)
+{
+    struct reason *why = &p->req.error;
+    ASSERT(p->reply.retry == ST_OK);
+    if ((p->once & PIPE_ONCE_RECORDED) == 0) {
+        reason_set(why, "the request could not be recorded by any audit device");
+    } else if (p->effect == PIPE_UNKNOWN || p->failure == ST_UNKNOWN_OUTCOME) {
+        reason_set(why, "the change may or may not have been made; the reply could not be recorded "
+                        "by any audit device");
+        return ST_UNKNOWN_OUTCOME;
+    } else if (p->effect == PIPE_UNCHANGED) {
+        reason_set(why, "nothing was changed; the reply could not be recorded by any audit device");
+    } else if (p->reply.http < 400) {
+        reason_set(why, "the change was made, but it could not be recorded by any audit device");
+    } else {
+        reason_set(why,
+                   "the request ended with status %d, but that could not be recorded by any "
+                   "audit device",
+                   p->reply.http);
+    }
+    return ST_INTERNAL;
 }
 
 static enum pipe_phase fail_record_reply(struct pipe *p)
 {
-    reason_set(&p->req.error, p->effect == PIPE_CHANGED
-                                  ? "the change was made, but it could not be recorded by any "
-                                    "audit device"
-                                  : "the reply could not be recorded by any audit device");
+    if (p->request->forwarded && pipe_is_open(p)) {
+        p->unrecorded = true;
+        return pipe_hand_back(p, ST_UNKNOWN_OUTCOME);
+    }
+    enum status st = unrecorded_error(p);
     reply_done(&p->reply);
-    reply_error(&p->reply, p->req.dialect, ST_INTERNAL, &p->req.error);
+    reply_error(&p->reply, p->req.dialect, st, &p->req.error);
     return PIPE_DONE;
 }
 
 enum pipe_phase pipe_record_reply(struct pipe *p)
 {
-    ASSERT((p->once & PIPE_ONCE_RECORDED) != 0);
-    const char *error = p->reply.http >= 400 ? p->req.error.text : NULL;
-    return record(p, AUDIT_REPLY, error) == ST_OK ? PIPE_PENDING : fail_record_reply(p);
+    ASSERT(pipe_is_recorded(p));
+    return pipe_offer_reply(p) == ST_OK ? PIPE_PENDING : fail_record_reply(p);
 }
 
 enum pipe_phase pipe_record_reply_done(struct pipe *p)

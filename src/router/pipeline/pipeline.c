@@ -1,6 +1,6 @@
 /* The phases of a request: a table, and the loop that runs them.
  *
- *   ARRIVED ─▶ CHOOSING ──┬──▶ STATELESS ─▶ STATELESS_OUTSIDE ─────────────────────────┐
+ *   ARRIVED ─▶ CHOOSING ──┬──▶ STATELESS ─▶ ○ ─▶ STATELESS_OUTSIDE ────────────────────┐
  *               ▲    ▲    ├──▶ FORWARDING, to the active node ─────────────────────────┤
  *               │    │    └──▶ PRECHECKING ◀─▶ PRECHECK_READING     for unread bodies  │
  *            WAITING │              ▼                                                  │
@@ -8,27 +8,33 @@
  *               │                                                                      │
  *   from phases │    CHOOSING ─▶ READING ─▶ ADMITTING ─▶ PARSING ─▶ AUTHORISING        │
  *   that ask    │                   ▲           ▲           │            ▼             │
- *   other nodes ┘                   └── again ──┴───────────┤    RECORDING_REQUEST     │
+ *   other nodes ┘                   └── again ──┴───────────┼──── PREPARING ◀─ ○       │
  *                                                           │            ▼             │
- *                                                           ├──────  PREPARING         │
+ *                                                           │        HANDLING          │
  *                                                           │            ▼             │
- *                                                       COMMITTING  ◀─ HANDLING        │
- *                                                       CONFIRMING                     │
+ *                                                     COMMITTING ◀─ ○    │             │
+ *                                                     CONFIRMING ◀───────┘             │
  *                                                           ▼                          │
- *                                     FINISHING ◀─ OUTSIDE ◀─ RECEIVING                │
- *                                      ▲     ▼                                         │
- *                         FINISH_COMMITTING, FINISH_CONFIRMING                         │
- *                                         ▼                                            ▼
- *                                  RECORDING_REPLY ─────────────────────────────────▶ DONE
+ *                              FINISHING ◀─ OUTSIDE ◀─ RECEIVING ◀─ ○                  │
+ *                               ▲     ▼                                                │
+ *                  FINISH_COMMITTING, FINISH_CONFIRMING                                │
+ *                                  ▼                                                   ▼
+ *                           RECORDING_REPLY ────────────────────────────────────────▶ DONE
+ *
+ *   ○ RECORDING_REQUEST, once, where an audit device is enabled: in front of the first phase that
+ *     has an effect (pipe_owes_record). A request without such a phase is recorded together with
+ *     its reply, in RECORDING_REPLY: both records cost one wait.
  *
  * 1. A phase that has nothing to wait for returns the next one at once.
  * 2. A transaction runs again, from READING or ADMITTING on, after a long body was parsed, after
  *    `prepare`, and when another request changed data that the transaction had read.
- * 3. Any phase can fail: the request goes on to RECORDING_REPLY, or to DONE where nothing was
- *    recorded.
+ * 3. Any phase can fail: the request goes on to RECORDING_REPLY, or to DONE where it is not
+ *    recorded (pipe_is_recorded).
  * 4. In a phase outside of transactions no transaction is open: `txn_closed`.
  * 5. When router_give_up has told a client that its request changed nothing, no phase begins that
- *    may change something: `touching`. */
+ *    may change something: `touching`.
+ * 6. No phase of `touching`, PREPARING and RECEIVING begins before a device has the record of the
+ *    request (PROTOCOL R20). */
 #include "router/pipeline/pipe_phases.h"
 
 static_assert(PIPE_PHASES <= 32, "a set of phases is a word");
@@ -37,16 +43,17 @@ static_assert(PIPE_PHASES <= 32, "a set of phases is a word");
 #define ENDS (BIT(RECORDING_REPLY) | BIT(DONE))
 #define BEGINS (BIT(READING) | BIT(ADMITTING) | BIT(PRECHECKING) | BIT(PRECHECK_READING))
 #define ELSEWHERE (BIT(WAITING) | BIT(FORWARDING)) /* next phases that pipe_forward returns */
-#define REFUSES (BIT(RECORDING_REQUEST) | BIT(HANDLING))
-#define RUNS (REFUSES | BIT(READING) | BIT(PREPARING))
-#define AFTER (BIT(RECEIVING) | BIT(OUTSIDE)) /* next phases that pipe_go_outside returns */
+#define RECORDS BIT(RECORDING_REQUEST) /* next phase of a request that must be recorded first */
+#define RUNS (BIT(HANDLING) | BIT(READING) | BIT(PREPARING) | RECORDS)
+/* next phases that pipe_go_outside returns */
+#define AFTER (BIT(RECEIVING) | BIT(OUTSIDE) | RECORDS)
 
-/* Phases inside a transaction. The last two phases occur both inside and outside of
- * transactions. */
-static const uint32_t txn_open = BIT(PARSING) | BIT(AUTHORISING) | BIT(RECORDING_REQUEST) |
-                                 BIT(HANDLING) | BIT(COMMITTING) | BIT(CONFIRMING) |
-                                 BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) | ENDS;
-static const uint32_t txn_closed = ~(txn_open & ~ENDS);
+/* Phases inside a transaction. Requests are recorded both inside and outside of transactions. */
+#define EITHER (ENDS | RECORDS)
+static const uint32_t txn_open = BIT(PARSING) | BIT(AUTHORISING) | BIT(HANDLING) | BIT(COMMITTING) |
+                                 BIT(CONFIRMING) | BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) |
+                                 EITHER;
+static const uint32_t txn_closed = ~(txn_open & ~EITHER);
 /* Phases in which the request may change something. A forwarded read may change the count of its
  * token's uses, which is not reported to the client. */
 static const uint32_t touching = BIT(COMMITTING) | BIT(OUTSIDE) | BIT(STATELESS_OUTSIDE) |
@@ -58,19 +65,21 @@ static const uint32_t followers[PIPE_PHASES] = {
     [PIPE_ARRIVED] = BIT(CHOOSING) | ENDS,
     [PIPE_CHOOSING] = BIT(STATELESS) | BEGINS | ELSEWHERE | ENDS,
     [PIPE_WAITING] = BIT(CHOOSING),
-    [PIPE_STATELESS] = BIT(STATELESS_OUTSIDE) | ENDS,
+    [PIPE_STATELESS] = BIT(STATELESS_OUTSIDE) | RECORDS | ENDS,
     [PIPE_STATELESS_OUTSIDE] = ENDS,
     [PIPE_FORWARDING] = BIT(WAITING) | ENDS,
-    [PIPE_PRECHECKING] = BIT(PRECHECK_READING) | BIT(COLLECTING) | REFUSES | ELSEWHERE | ENDS,
+    [PIPE_PRECHECKING] = BIT(PRECHECK_READING) | BIT(COLLECTING) | BIT(HANDLING) | ELSEWHERE | ENDS,
     [PIPE_PRECHECK_READING] = BIT(PRECHECKING) | BIT(WAITING) | ENDS,
     [PIPE_COLLECTING] = BIT(CHOOSING) | ENDS,
     [PIPE_READING] = BIT(ADMITTING) | BIT(WAITING) | ENDS,
-    [PIPE_ADMITTING] = BIT(ADMITTING) | BIT(PARSING) | BIT(AUTHORISING) | REFUSES | ENDS,
+    [PIPE_ADMITTING] = BIT(ADMITTING) | BIT(PARSING) | BIT(AUTHORISING) | BIT(HANDLING) | ENDS,
     [PIPE_PARSING] = BIT(AUTHORISING) | BEGINS | ENDS,
     [PIPE_AUTHORISING] = RUNS | ELSEWHERE | ENDS,
-    [PIPE_RECORDING_REQUEST] = RUNS | ENDS,
     [PIPE_PREPARING] = BEGINS | ENDS,
     [PIPE_HANDLING] = BIT(ADMITTING) | BIT(COMMITTING) | BIT(CONFIRMING) | AFTER | ELSEWHERE | ENDS,
+    [PIPE_RECORDING_REQUEST] = BIT(PREPARING) | BIT(COMMITTING) | BIT(RECEIVING) | BIT(OUTSIDE) |
+                               BIT(STATELESS) | BIT(STATELESS_OUTSIDE) | ELSEWHERE |
+                               BIT(ADMITTING) | ENDS,
     [PIPE_COMMITTING] = BEGINS | AFTER | BIT(WAITING) | ENDS,
     [PIPE_CONFIRMING] = BEGINS | AFTER | BIT(WAITING) | ENDS,
     [PIPE_RECEIVING] = BIT(OUTSIDE) | ENDS,
@@ -144,6 +153,7 @@ __attribute__((noinline)) static void settle(struct pipe *p, uint32_t to)
     bool writes = p->effect == PIPE_UNKNOWN || (to & touching_if_write) != 0;
     bool unsettled =
         p->effect == PIPE_CHANGED || (to & touching) != 0 || (writes && !stage_reads(&p->req));
+    ASSERT((to & touching) == 0 || !pipe_owes_record(p));
     ASSERT(!p->request->given_up || p->request->unsettled ||
            !unsettled); /* after router_give_up no request becomes unsettled */
     p->request->unsettled = unsettled;
@@ -198,5 +208,6 @@ enum status pipe_need_more(struct pipe *p)
     p->more->pipe = p;
     p->more->commit = (struct state_commit){0}; /* the other members are set before their use */
     p->more->stored = (struct buf){0};
+    p->more->facts = NULL;
     return ST_OK;
 }

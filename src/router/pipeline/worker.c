@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "mount/mount_cache.h"
 #include "router/quota.h"
+#include "router/quota_lease.h"
 #include "router/request/dialect.h"
 
 enum { INFLIGHT_DEFAULT = 16384 };
@@ -54,6 +55,7 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
     worker->home = dialect_home(&options->modules);
     worker->one_dialect = dialect_is_only(&options->modules, worker->home);
     worker->env = env;
+    audit_init(&worker->audit, env);
     list_init(&worker->requests_under_way);
     if (state != NULL)
         router_worker_begin(worker, state);
@@ -61,12 +63,12 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
         options->inflight_max != 0 ? options->inflight_max : (unsigned)INFLIGHT_DEFAULT;
     if (acl_cache_new(env, &worker->acls) != ST_OK || token_cache_new(&worker->tokens) != ST_OK ||
         mount_cache_new(&worker->mounts) != ST_OK ||
-        quotas_new(options->host->quotas, &worker->quotas) != ST_OK) {
+        quotas_new(options->host->quotas, &worker->quotas) != ST_OK ||
+        lease_quotas_new(&worker->lease_quotas) != ST_OK) {
         router_worker_free(worker);
         return ST_NOMEM;
     }
     find_longs(worker, options);
-    audit_init(&worker->audit);
     *ret_worker = worker;
     return ST_OK;
 }
@@ -83,17 +85,19 @@ void router_worker_free(struct router_worker *worker)
     if (worker == NULL)
         return;
     ASSERT(worker->running == 0);
+    audit_done(&worker->audit);
     acl_cache_free(worker->acls);
     token_cache_free(worker->tokens);
     mount_cache_free(worker->mounts);
     openapi_cache_done(&worker->docs);
     quotas_free(worker->quotas);
+    lease_quotas_free(worker->lease_quotas);
     mem_free(worker);
 }
 
-struct audit *router_worker_audit(struct router_worker *worker)
+unsigned router_worker_offers(const struct router_worker *worker)
 {
-    return &worker->audit;
+    return worker->audit.outstanding;
 }
 
 struct router_host *router_worker_host(const struct router_worker *worker)

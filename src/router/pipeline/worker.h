@@ -28,6 +28,7 @@ struct router_worker {
     struct mount_cache *mounts;
     struct openapi_cache docs;
     struct quotas *quotas;
+    struct lease_quotas *lease_quotas;
     const struct dialect *home; /* dialect of paths that no table claims */
     bool one_dialect;           /* every table speaks `home` */
     unsigned running, inflight_max;

@@ -121,8 +121,13 @@ enum status path_canonical(struct arena *arena, struct bytes raw, struct path_ta
         text[1 + len] = 0;
         target.full = bytes_of(text, 1 + len);
     }
-    if (target.fault != NULL)
+    if (target.fault != NULL) {
         target.full = (struct bytes){0};
+        target.malformed = bytes_of(raw.data, MIN(raw.len, (size_t)PATH_BYTES_MAX));
+        target.malformed.data = arena_dup(arena, target.malformed);
+        if (target.malformed.data == NULL)
+            return ST_NOMEM;
+    }
     *ret_target = target;
     return ST_OK;
 }

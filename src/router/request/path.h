@@ -14,6 +14,8 @@ struct path_target {
     struct bytes full;
     struct bytes path; /* the part below a dialect's root, zero-terminated; data NULL: none */
     const char *fault; /* why the target is malformed; NULL: the target is well formed */
+    /* a malformed target as the client sent it, PATH_BYTES_MAX at most; data NULL: well formed */
+    struct bytes malformed;
     bool as_sent;      /* `full` equals, byte for byte, what the client sent */
 };
 

@@ -13,8 +13,10 @@
 #include "router/table/route.h"
 
 struct fs_file;
+struct lease_quotas;
 struct router;
 struct router_host;
+struct wrapping;
 
 enum { REQ_WARNINGS_MAX = 8, REQ_SCAN_MAX = 100000, REQ_DETAILS_MAX = 10000 };
 
@@ -39,7 +41,10 @@ struct req_reply {
     unsigned n_warnings;
     bool insist;          /* a warning that turns a 204 into a 200 */
     struct buf auth;      /* the member `auth` of the envelope; empty: null */
+    /* the token that the client gets in place of the reply, in the arena; NULL: not wrapped */
+    const struct wrapping *wrapping;
     const char *accessor; /* accessor of the token in `auth` */
+    unsigned leases;      /* leases that the request creates (quota_lease.h) */
 };
 
 /* Files that a route's `outside` gets and returns. `outside` runs when there is no transaction any
@@ -73,12 +78,13 @@ struct req {
     struct bytes bearer;            /* the token as the client sent it */
     const char *peer;               /* address and port of the client */
     struct bytes accept; /* header Accept, for ROUTE_OPEN_METRICS alone; data NULL: absent */
-    struct bytes accept_encoding; /* header Accept-Encoding, for ROUTE_TOKEN_OPTIONAL alone */
-    struct openapi_cache *docs;   /* OpenAPI cache of the worker */
-    struct token_cache *tokens;   /* token cache of the worker; NULL: none */
-    struct mount_cache *mounts;   /* mount cache of the worker */
-    const char *ns;               /* id of the request's namespace */
-    const char *request_id;       /* UUID of the request */
+    struct bytes accept_encoding;      /* header Accept-Encoding, for ROUTE_TOKEN_OPTIONAL alone */
+    struct openapi_cache *docs;        /* OpenAPI cache of the worker */
+    struct token_cache *tokens;        /* token cache of the worker; NULL: none */
+    struct mount_cache *mounts;        /* mount cache of the worker */
+    struct lease_quotas *lease_quotas; /* quotas of leases as the worker knows them */
+    const char *ns;                    /* id of the request's namespace */
+    const char *request_id;            /* UUID of the request */
     /* The method that the request means: METHOD_LIST also for GET ?list=true, METHOD_SCAN also for
      * GET ?scan=true, METHOD_OPTIONS for ?help=1. */
     enum http_method method;

@@ -66,6 +66,9 @@ struct module {
     size_t n_reserved;
     const struct lease_kind *const *leases; /* kinds of leases that its engines give */
     size_t n_leases;
+    const struct expiry_kind *const
+        *expires; /* kinds of things that end at a time, besides leases */
+    size_t n_expires;
     const struct node_duty *duties; /* transactions of the active node (node/duty.h) */
     size_t n_duties;
     const struct node_service *services; /* threads of the active node (node/service.h) */
@@ -89,6 +92,17 @@ static inline void module_lease_kinds(const struct module_list *list, struct lea
     for (size_t i = 0; i < list->n; i++)
         for (size_t k = 0; k < list->items[i]->n_leases; k++)
             lease_kinds_add(kinds, list->items[i]->leases[k]);
+}
+
+/* Add the kinds of the expiry index to `kinds`, which has none: leases, and those of all modules.
+ */
+static inline void module_expiry_kinds(const struct module_list *list, struct expiry_kinds *kinds)
+{
+    ASSERT(kinds->n == 0 && kinds->leases != NULL);
+    expiry_kinds_add(kinds, &lease_expiry);
+    for (size_t i = 0; i < list->n; i++)
+        for (size_t k = 0; k < list->items[i]->n_expires; k++)
+            expiry_kinds_add(kinds, list->items[i]->expires[k]);
 }
 
 /* A position among the APIs of a list; all zero: before the first API. */

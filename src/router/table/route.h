@@ -64,6 +64,10 @@ enum route_flag {
     /* With ROUTE_NODE: served while initial members are awaited. */
     ROUTE_UNINITIALIZED = 1 << 22,
     ROUTE_GIVES_TOKEN = 1 << 23, /* the reply is a token, in the envelope's `auth` */
+    /* A read that also tells about this node: confirmed as every read, and never forwarded. */
+    ROUTE_STAYS = 1 << 24,
+    /* A probe that shows no stored data: audit devices do not record its requests. */
+    ROUTE_UNRECORDED = 1 << 25,
 };
 
 struct route {

@@ -4,6 +4,7 @@
 // VAULT_CACERT, VAULT_TOKEN). HOLDFAST_NODES has the addresses of all nodes, HOLDFAST_SEALED those
 // of a second cluster that was not initialised yet, HOLDFAST_AUTHORITY the folder with its
 // certificate authority, and HOLDFAST_BARE the address of a node that waits to join it.
+// HOLDFAST_LAMPS has the address of a node whose engine at lamp/ lends, HOLDFAST_LAMPS_TOKEN its token.
 package conformance
 
 import (
@@ -396,10 +397,38 @@ func TestWhatTerraformMakesIsReadBackAsItWasSaid(t *testing.T) {
 
 // What is not built is said, or shown as an empty list, and no error of the client's own.
 func TestWhatIsNotBuiltIsSaid(t *testing.T) {
-	sys := connect(t).Sys()
-	equal(t, len(got(sys.ListAudit())(t)), 0)
+	client := connect(t)
+	sys := client.Sys()
 	plugins := got(sys.ListPlugins(&api.ListPluginsInput{}))(t)
 	equal(t, len(plugins.Details), 0)
-	err := sys.EnableAuditWithOptions("file", &api.EnableAuditOptions{Type: "file"})
-	refused(t, err, http.StatusNotImplemented, "Audit devices are not built.")
+	_, err := client.Logical().Read("sys/license/status")
+	refused(t, err, http.StatusNotImplemented, "Licence keys are not built.")
+}
+
+func TestAuditDevicesAreEnabledListedAndDisabled(t *testing.T) {
+	client := connect(t)
+	sys := client.Sys()
+	before := len(got(sys.ListAudit())(t)) // the cluster has one in its configuration file
+	refused(t, sys.EnableAuditWithOptions("go", &api.EnableAuditOptions{Type: "file"}), 400, "file_path")
+	options := map[string]string{"file_path": "discard", "hmac_accessor": "false"}
+	must(t, sys.EnableAuditWithOptions("go/one", &api.EnableAuditOptions{Type: "file", Description: "one",
+		Options: options, Local: true}))
+	device := got(sys.ListAudit())(t)["go/one/"]
+	equal(t, []string{device.Type, device.Description, device.Path}, []string{"file", "one", "go/one/"})
+	equal(t, device.Options, options)
+	equal(t, device.Local, true)
+	hash := got(sys.AuditHash("go/one", "text"))(t)
+	if !strings.HasPrefix(hash, "hmac-sha256:") {
+		t.Fatal(hash)
+	}
+	refused(t, sys.EnableAuditWithOptions("go/one", &api.EnableAuditOptions{Type: "file",
+		Options: options}), 400, "path already in use")
+	headers := client.Logical()
+	got(headers.Write("sys/config/auditing/request-headers/X-Go", map[string]any{"hmac": true}))(t)
+	secret := got(headers.Read("sys/config/auditing/request-headers/x-go"))(t)
+	equal(t, secret.Data["x-go"], any(map[string]any{"hmac": true}))
+	got(headers.Delete("sys/config/auditing/request-headers/x-go"))(t)
+	must(t, sys.DisableAudit("go/one"))
+	must(t, sys.DisableAudit("go/one"))
+	equal(t, len(got(sys.ListAudit())(t)), before)
 }

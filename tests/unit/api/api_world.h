@@ -6,6 +6,7 @@
 #include "auth/token_tree.h"
 #include "base/mem.h"
 #include "router/world.h"
+#include "state/feature.h"
 
 static struct world w;
 static char root[64]; /* the first token, also where a test gives w.token another one */
@@ -19,10 +20,32 @@ static inline int open_fresh(void **ctx)
     return 0;
 }
 
+/* Apply an entry that puts `value` at `key` as it is, not encrypted. */
+static inline void world_put(const char *key, const char *value)
+{
+    CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
+    CLEANUP(buf_done) struct buf encoded = {0};
+    CLEANUP(buf_done) struct buf entry = {0};
+    rlog_txn_put(&txn, bytes_str(key), bytes_str(value));
+    assert_status(rlog_txn_encode(&txn, &encoded), ST_OK);
+    const struct bytes one = buf_bytes(&encoded);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1000, &one, 1, &entry), ST_OK);
+    rlog_machine_apply(&w.m, ++w.index, buf_bytes(&entry), NULL, NULL);
+}
+
+/* The record of the newest feature level: what is stored from now on has its forms. */
+static inline void world_raise(void)
+{
+    char level[8];
+    (void)snprintf(level, sizeof level, "%u", RLOG_FEATURE);
+    world_put(STATE_FEATURE_RAISED, level);
+}
+
 static inline int open_world(void **ctx)
 {
     (void)open_fresh(ctx);
     world_init(&w);
+    world_raise();
     (void)snprintf(root, sizeof root, "%s", w.token);
     return 0;
 }
@@ -86,16 +109,19 @@ static inline struct test_request *as(const char *token, enum http_method method
     return &t;
 }
 
-/* Keys of the namespaces' data in the state. */
+/* Keys of the namespaces' data in the state, and of the indexes of all namespaces. */
 static inline unsigned count_keys(void)
 {
+    static const char *const prefixes[] = {"s/ns/", "s/expire/", "s/unfinished/"};
     struct store_pin pin;
     struct store_iter *iter = mem_alloc(sizeof *iter);
     unsigned n = 0;
     assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
-    store_iter_init(iter, &pin, BYTES("s/ns/"), BYTES(""));
-    while (store_iter_next(iter))
-        n++;
+    for (size_t i = 0; i < ARRAY_LEN(prefixes); i++) {
+        store_iter_init(iter, &pin, bytes_str(prefixes[i]), BYTES(""));
+        while (store_iter_next(iter))
+            n++;
+    }
     store_unpin(&pin);
     mem_free(iter);
     return n;
@@ -126,9 +152,20 @@ static inline bool round_of(enum status (*part)(struct state_txn *txn, int64_t n
     return due;
 }
 
+static inline enum status upkeep_part(struct state_txn *txn, int64_t now_ms)
+{
+    static struct expiry_counts counts;
+    struct lease_kinds leases = {0};
+    struct expiry_kinds kinds = {.leases = &leases, .counts = &counts};
+    module_lease_kinds(&w.router.options.modules, &leases);
+    module_expiry_kinds(&w.router.options.modules, &kinds);
+    return expiry_upkeep(&kinds, txn, now_ms);
+}
+
+/* One round of the duty that ends what ends by itself. */
 static inline bool upkeep(void)
 {
-    return round_of(token_tree_upkeep);
+    return round_of(upkeep_part);
 }
 
 #endif

@@ -275,12 +275,58 @@ static void an_expired_parent_takes_its_children_along(void **ctx)
     assert_int_equal(count_keys(), keys);
 }
 
+static uint64_t keys_below(const char *prefix)
+{
+    struct store_pin pin;
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    uint64_t n = store_count(&pin, bytes_str(prefix));
+    store_unpin(&pin);
+    return n;
+}
+
+/* The key of the newest token. */
+static void newest_token_key(char ret_key[100])
+{
+    struct store_pin pin;
+    struct store_iter *iter = mem_alloc(sizeof *iter);
+    uint64_t newest = 0;
+    assert_non_null(iter);
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    store_iter_init(iter, &pin, BYTES("s/ns/root/token/"), BYTES(""));
+    while (store_iter_next(iter))
+        if (iter->item.created > newest) {
+            newest = iter->item.created;
+            (void)snprintf(ret_key, 100, "%.*s", (int)iter->item.key.len,
+                           (const char *)iter->item.key.data);
+        }
+    store_unpin(&pin);
+    mem_free(iter);
+}
+
+/* The descendants of the damaged token end, too, and no mark is left behind. */
+static void a_damaged_record_does_not_hold_up_the_end_of_a_tree(void **ctx)
+{
+    (void)ctx;
+    char damaged[100];
+    struct made a = make(root, "{\"ttl\":600}"), b = make(a.token, "{\"ttl\":600}");
+    newest_token_key(damaged);
+    struct made c = make(b.token, "{\"ttl\":600}"), other = make(a.token, "{\"ttl\":600}");
+    uint64_t tokens = keys_below("s/ns/root/token/");
+    world_put(damaged, "damage");
+    expect(post(root, "auth/token/revoke", about("token", a.token)), 204, NULL);
+    assert_int_equal(status_of(other.token), 403);
+    clean_up();
+    assert_int_equal(status_of(c.token), 403);
+    assert_int_equal(keys_below("s/ns/root/token/"), tokens - 4);
+    assert_int_equal(keys_below("s/unfinished/"), 0);
+}
+
 static void a_large_tree_is_deleted_in_steps(void **ctx)
 {
     (void)ctx;
     unsigned keys = count_keys();
     struct made top = make(root, "{\"ttl\":600}"), below = top;
-    for (int i = 0; i < TOKEN_SWEEP_STEPS + 50; i++) {
+    for (int i = 0; i < EXPIRY_STEPS + 50; i++) {
         below = make(top.token, "{\"ttl\":600}");
         if (i % 50 == 0)
             make(below.token, "{\"ttl\":600}");
@@ -724,6 +770,7 @@ int main(void)
         TEST(a_revoked_token_takes_all_below_it_along_at_once),
         TEST(orphans_survive_their_parent),
         TEST(an_expired_parent_takes_its_children_along),
+        TEST(a_damaged_record_does_not_hold_up_the_end_of_a_tree),
         TEST(a_large_tree_is_deleted_in_steps),
         TEST(generations_are_bounded),
         TEST(what_a_token_keeps_goes_with_it),

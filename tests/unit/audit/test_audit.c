@@ -1,34 +1,19 @@
-/* Which requests are recorded, and when a request counts as recorded. */
-#include "state/fake_env.h"
-#include "support.h"
-
-#include "audit/audit.h"
-#include "barrier/token.h"
+/* Operations of a worker: when a request counts as recorded, and for whom it waits. */
 #include "base/mem.h"
 
-enum { DEVICES = AUDIT_DEVICES_MAX + 1 };
-
-struct device {
-    struct audit_device device;
-    struct audit_write *write;
-};
+#include "audit/fake_devices.h"
+#include "audit/record_write.h"
+#include "router/clock_env.h"
 
 struct world {
-    struct fake_env env;
-    struct seal seal;
-    struct barrier_created created;
-    struct barrier_cipher *cipher;
+    struct clock_env env;
     struct audit audit;
-    struct device devices[DEVICES];
-    struct audit_op op;
-    unsigned done;
-    enum status st;
+    struct fake_devices fake;
+    struct audit_record *records[2];
+    struct audit_op op, other;
+    unsigned done, other_done;
+    enum status st, other_st;
 };
-
-static void device_write(struct audit_device *device, struct audit_write *write)
-{
-    CONTAINER_OF(device, struct device, device)->write = write;
-}
 
 static void on_done(struct audit_op *op, enum status st)
 {
@@ -37,188 +22,264 @@ static void on_done(struct audit_op *op, enum status st)
     w->st = st;
 }
 
-static int setup(void **state)
+static void on_other_done(struct audit_op *op, enum status st)
 {
-    static struct world w;
-    static const uint8_t key[32] = {7};
-    w = (struct world){.op.done = on_done};
-    fake_env_init(&w.env, 1);
-    if (crypto_init(NULL) != ST_OK ||
-        seal_static(bytes_of(key, 32), "k1", &w.seal, NULL) != ST_OK ||
-        barrier_create(&w.env.env, &w.seal, 1000, &w.created) != ST_OK)
-        return -1;
-    audit_init(&w.audit);
-    for (size_t i = 0; i < DEVICES; i++)
-        w.devices[i].device = (struct audit_device){.name = "d", .write = device_write};
-    *state = &w;
-    return barrier_cipher_new(w.created.barrier, &w.env.env, &w.cipher) == ST_OK ? 0 : -1;
+    struct world *w = CONTAINER_OF(op, struct world, other);
+    w->other_done++;
+    w->other_st = st;
 }
 
-static int teardown(void **state)
+static struct audit_record *record_of(const char *text)
 {
-    struct world *w = *state;
-    barrier_cipher_free(w->cipher);
-    barrier_created_done(&w->created);
-    seal_done(&w->seal);
-    return 0;
+    struct audit_writer a;
+    struct audit_record *record;
+    audit_writer_begin(&a, 0);
+    text_put_str(&a.w, text);
+    assert_status(audit_writer_end(&a, &record), ST_OK);
+    return record;
 }
 
-static void enable(struct world *w, unsigned n)
+static void open_world(struct world *w, unsigned n)
 {
+    *w = (struct world){.op.done = on_done, .other.done = on_other_done};
+    clock_env_init(&w->env);
+    audit_init(&w->audit, &w->env.env);
+    fake_devices_init(&w->fake, n);
     for (unsigned i = 0; i < n; i++)
-        assert_status(audit_enable(&w->audit, &w->devices[i].device), ST_OK);
+        w->fake.devices[i].holds = true;
+    w->records[0] = record_of("first");
+    w->records[1] = record_of("second");
 }
 
-static const char *const policies[] = {"default", "a\"b"};
-static const struct audit_facts facts = {
-    .kind = AUDIT_REPLY,
-    .time_ms = 0,
-    .request_id = "r1",
-    .operation = "update",
-    .ns = "root",
-    .peer = "192.0.2.1:1",
-    .path = {(const uint8_t *)"kv/a", 4},
-    .token = {(const uint8_t *)"hvs.x", 5},
-    .accessor = "acc",
-    .display_name = "shown",
-    .token_type = "service",
-    .policies = policies,
-    .n_policies = 2,
-    .mount_type = "kv",
-    .status = 403,
-    .error = "permission denied",
-};
-
-static void answer(struct world *w, unsigned i, enum status st)
+static void close_world(struct world *w)
 {
-    w->devices[i].write->done(w->devices[i].write, st);
+    audit_record_unref(w->records[0]);
+    audit_record_unref(w->records[1]);
+    audit_done(&w->audit);
+    fake_devices_done(&w->fake);
+    timer_heap_done(&w->env.timers);
 }
 
-static void a_record_says_everything(void **state)
+static void offer(struct world *w, unsigned n)
 {
-    struct world *w = *state;
-    CLEANUP(buf_done) struct buf want = {0};
-    char name[2 * BARRIER_MAC_BYTES + 1];
-    enable(w, 1);
-    assert_status(audit_record(&w->audit, w->cipher, &facts, &w->op), ST_OK);
-    assert_status(token_name(w->cipher, facts.token, name), ST_OK);
-    buf_add_format(&want,
-                   "{\"time\":\"1970-01-01T00:00:00Z\",\"type\":\"response\","
-                   "\"auth\":{\"accessor\":\"acc\",\"display_name\":\"shown\","
-                   "\"token_type\":\"service\",\"policies\":[\"default\",\"a\\\"b\"]},"
-                   "\"request\":{\"id\":\"r1\",\"operation\":\"update\",\"path\":\"kv/a\","
-                   "\"namespace\":{\"id\":\"root\"},\"mount_type\":\"kv\","
-                   "\"remote_address\":\"192.0.2.1:1\",\"client_token\":\"hmac-sha256:%s\"},"
-                   "\"response\":{\"status\":403},\"error\":\"permission denied\"}",
-                   name);
-    assert_bytes(w->devices[0].write->line, buf_bytes(&want));
-    answer(w, 0, ST_OK);
-    assert_int_equal(w->done, 1);
-    assert_status(w->st, ST_OK);
+    w->done = 0;
+    assert_status(audit_offer(&w->audit, &w->fake.set, w->records, n, &w->op), ST_OK);
+    assert_int_equal(w->done, 0);
 }
 
-/* The record of a request has no reply, and may have no token. */
-static void what_is_unknown_is_left_out(void **state)
+static void pass(struct world *w, uint64_t ms)
 {
-    struct world *w = *state;
-    struct audit_facts few = facts;
-    enable(w, 1);
-    few.kind = AUDIT_REQUEST;
-    few.token = (struct bytes){0};
-    few.accessor = NULL;
-    few.error = NULL;
-    assert_status(audit_record(&w->audit, w->cipher, &few, &w->op), ST_OK);
-    assert_bytes(w->devices[0].write->line,
-                 BYTES("{\"time\":\"1970-01-01T00:00:00Z\",\"type\":\"request\",\"auth\":{},"
-                       "\"request\":{\"id\":\"r1\",\"operation\":\"update\",\"path\":\"kv/a\","
-                       "\"namespace\":{\"id\":\"root\"},\"mount_type\":\"kv\","
-                       "\"remote_address\":\"192.0.2.1:1\"}}"));
-    answer(w, 0, ST_OK);
-}
-
-static void a_token_cannot_be_told_while_sealed(void **state)
-{
-    struct world *w = *state;
-    enable(w, 1);
-    barrier_seal(w->created.barrier);
-    assert_status(audit_record(&w->audit, w->cipher, &facts, &w->op), ST_OK);
-    struct bytes line = w->devices[0].write->line;
-    assert_null(memmem(line.data, line.len, "client_token", 12));
-    assert_null(memmem(line.data, line.len, "hvs.x", 5));
-    answer(w, 0, ST_OK);
-    assert_status(w->st, ST_OK);
+    w->env.now_ms += ms;
+    clock_run(&w->env);
 }
 
 static void one_device_that_accepts_is_enough(void **state)
 {
-    struct world *w = *state;
-    enable(w, 3);
+    struct world w;
+    (void)state;
+    open_world(&w, 3);
     for (unsigned accepts = 0; accepts < 3; accepts++) {
-        w->done = 0;
-        assert_status(audit_record(&w->audit, w->cipher, &facts, &w->op), ST_OK);
+        offer(&w, 1);
         for (unsigned i = 0; i < 3; i++) {
-            assert_int_equal(w->done, 0); /* the others are waited for */
-            answer(w, i, i == accepts ? ST_OK : ST_IO);
+            assert_int_equal(w.done, 0); /* the others are waited for */
+            fake_answer(&w.fake.devices[i], i == accepts ? ST_OK : ST_IO);
         }
-        assert_int_equal(w->done, 1);
-        assert_status(w->st, ST_OK);
+        assert_int_equal(w.done, 1);
+        assert_status(w.st, ST_OK);
     }
+    close_world(&w);
 }
 
 static void without_a_device_that_accepts_it_failed(void **state)
 {
-    struct world *w = *state;
-    enable(w, 2);
+    struct world w;
+    (void)state;
+    open_world(&w, 2);
     for (int again = 0; again < 2; again++) {
-        assert_status(audit_record(&w->audit, w->cipher, &facts, &w->op), ST_OK);
-        answer(w, 1, ST_IO);
-        answer(w, 0, again == 0 ? ST_OK : ST_NO_SPACE);
-        assert_status(w->st, again == 0 ? ST_OK : ST_IO); /* nothing of before counts */
+        offer(&w, 1);
+        fake_answer(&w.fake.devices[1], ST_IO);
+        fake_answer(&w.fake.devices[0], again == 0 ? ST_OK : ST_NO_SPACE);
+        assert_status(w.st, again == 0 ? ST_OK : ST_IO); /* nothing of before counts */
     }
+    assert_int_equal(w.audit.failures, 1);
+    close_world(&w);
 }
 
-static void devices_are_bounded(void **state)
+static void each_of_two_records_needs_a_device(void **state)
 {
-    struct world *w = *state;
-    assert_false(audit_enabled(&w->audit));
-    enable(w, AUDIT_DEVICES_MAX);
-    assert_true(audit_enabled(&w->audit));
-    assert_status(audit_enable(&w->audit, &w->devices[AUDIT_DEVICES_MAX].device), ST_NO_SPACE);
-    assert_status(audit_record(&w->audit, w->cipher, &facts, &w->op), ST_OK);
-    assert_null(w->devices[AUDIT_DEVICES_MAX].write);
-    for (unsigned i = 0; i < AUDIT_DEVICES_MAX; i++)
-        answer(w, i, ST_OK);
-    assert_int_equal(w->done, 1);
+    struct world w;
+    (void)state;
+    open_world(&w, 2);
+    offer(&w, 2);
+    assert_string_equal(w.fake.devices[0].lines[0], "\"first\"");
+    assert_string_equal(w.fake.devices[0].lines[1], "\"second\"");
+    fake_answer(&w.fake.devices[0], ST_OK);
+    fake_answer(&w.fake.devices[0], ST_IO);
+    fake_answer(&w.fake.devices[1], ST_IO);
+    assert_int_equal(w.done, 0);
+    fake_answer(&w.fake.devices[1], ST_OK);
+    assert_status(w.st, ST_OK); /* each has one */
+    offer(&w, 2);
+    fake_answer(&w.fake.devices[0], ST_OK);
+    fake_answer(&w.fake.devices[0], ST_IO);
+    fake_answer(&w.fake.devices[1], ST_OK);
+    fake_answer(&w.fake.devices[1], ST_IO);
+    assert_int_equal(w.done, 1);
+    assert_status(w.st, ST_IO); /* the second has none */
+    close_world(&w);
+}
+
+/* The first request waits until the deadline, later ones do not. */
+static void a_late_device_is_left_out_until_it_answers(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w, 2);
+    struct fake_device *good = &w.fake.devices[0], *hung = &w.fake.devices[1];
+    offer(&w, 1);
+    fake_answer(good, ST_OK);
+    pass(&w, AUDIT_DEADLINE_MS - 1);
+    assert_int_equal(w.done, 0);
+    pass(&w, 1);
+    assert_int_equal(w.done, 1);
+    assert_status(w.st, ST_OK);
+    assert_int_equal(hung->left_out, 1);
+
+    offer(&w, 1);
+    assert_int_equal(hung->dropped, 1);
+    fake_answer(good, ST_OK);
+    assert_int_equal(w.done, 1);              /* at once */
+    assert_int_equal(w.audit.outstanding, 1); /* the first operation, for the late offer */
+
+    fake_answer(hung, ST_OK);
+    assert_int_equal(w.done, 1);
+    assert_int_equal(w.audit.outstanding, 0);
+    offer(&w, 1);
+    assert_int_equal(hung->n_held, 1); /* the device takes part again */
+    fake_answer(hung, ST_OK);
+    fake_answer(good, ST_OK);
+    assert_int_equal(w.done, 1);
+    close_world(&w);
+}
+
+static void a_device_that_is_late_for_one_is_late_for_all(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w, 1);
+    offer(&w, 1);
+    pass(&w, AUDIT_DEADLINE_MS / 2);
+    assert_status(audit_offer(&w.audit, &w.fake.set, w.records, 1, &w.other), ST_OK);
+    pass(&w, AUDIT_DEADLINE_MS / 2);
+    assert_int_equal(w.done, 1);
+    assert_int_equal(w.other_done, 1);
+    assert_status(w.st, ST_IO);
+    assert_status(w.other_st, ST_IO);
+    assert_int_equal(w.fake.devices[0].left_out, 1);
+    fake_answer(&w.fake.devices[0], ST_OK); /* after the deadline: too late for its request */
+    fake_answer(&w.fake.devices[0], ST_OK);
+    assert_int_equal(w.done, 1);
+    close_world(&w);
+}
+
+static void each_device_has_its_own_deadline(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w, 2);
+    w.fake.devices[0].device.deadline_ms = 100;
+    w.fake.devices[1].device.deadline_ms = 700;
+    offer(&w, 1);
+    pass(&w, 100);
+    assert_int_equal(w.fake.devices[0].left_out, 1);
+    assert_int_equal(w.done, 0);
+    pass(&w, 599);
+    assert_int_equal(w.done, 0);
+    pass(&w, 1);
+    assert_int_equal(w.fake.devices[1].left_out, 1);
+    assert_int_equal(w.done, 1);
+    assert_status(w.st, ST_IO);
+    fake_answer(&w.fake.devices[0], ST_OK);
+    fake_answer(&w.fake.devices[1], ST_OK);
+    assert_int_equal(w.audit.outstanding, 0);
+    close_world(&w);
+}
+
+static void devices_that_refuse_at_once_fail_at_once(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w, 2);
+    w.fake.devices[0].late = w.fake.devices[1].late = true;
+    assert_status(audit_offer(&w.audit, &w.fake.set, w.records, 2, &w.op), ST_IO);
+    assert_int_equal(w.done, 0);
+    assert_int_equal(w.audit.outstanding, 0);
+    /* So does a node that could not make any of the enabled devices. */
+    w.fake.set.n = 0;
+    assert_status(audit_offer(&w.audit, &w.fake.set, w.records, 1, &w.op), ST_IO);
+    w.fake.set.n = 2;
+    close_world(&w);
+}
+
+static void a_worker_that_stops_gets_its_offers_back(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w, 1);
+    offer(&w, 2);
+    pass(&w, AUDIT_DEADLINE_MS);
+    assert_int_equal(w.done, 1);
+    assert_int_equal(w.audit.outstanding, 1);
+    fake_answer(&w.fake.devices[0], ST_CLOSED);
+    assert_int_equal(w.audit.outstanding, 1);
+    fake_answer(&w.fake.devices[0], ST_CLOSED);
+    assert_int_equal(w.audit.outstanding, 0);
+    close_world(&w);
+}
+
+static void the_set_is_found_anew_unless_the_state_is_the_same(void **state)
+{
+    struct world w;
+    struct audit_set *set;
+    (void)state;
+    open_world(&w, 1);
+    assert_status(audit_find(&w.audit, &w.fake.table, NULL, &set), ST_OK);
+    assert_status(audit_find(&w.audit, &w.fake.table, NULL, &set), ST_OK);
+    assert_ptr_equal(set, &w.fake.set);
+    assert_int_equal(w.fake.gets, 2);
+    assert_int_equal(w.fake.set.refs, 2);
+    w.fake.get_status = ST_BUSY;
+    assert_status(audit_find(&w.audit, &w.fake.table, NULL, &set), ST_BUSY);
+    audit_rest(&w.audit);
+    assert_int_equal(w.fake.set.refs, 1);
+    close_world(&w);
 }
 
 static void running_out_of_memory_is_told(void **state)
 {
-    struct world *w = *state;
-    bool failed = true;
-    enable(w, 1);
-    for (uint64_t n = 1; failed; n++) {
-        w->devices[0].write = NULL;
-        (void)mem_fail_nth(n);
-        enum status st = audit_record(&w->audit, w->cipher, &facts, &w->op);
-        failed = mem_fail_nth(0);
-        assert_status(st, failed ? ST_NOMEM : ST_OK);
-        assert_true((w->devices[0].write == NULL) == failed); /* no half of a record */
-        assert_true(n < 100);
-    }
-    answer(w, 0, ST_OK);
+    struct world w;
+    (void)state;
+    open_world(&w, 1);
+    (void)mem_fail_nth(1);
+    assert_status(audit_offer(&w.audit, &w.fake.set, w.records, 1, &w.op), ST_NOMEM);
+    assert_true(mem_fail_nth(0));
+    assert_int_equal(w.fake.devices[0].n_held, 0);
+    close_world(&w);
 }
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(a_record_says_everything),
-        T(what_is_unknown_is_left_out),
-        T(a_token_cannot_be_told_while_sealed),
-        T(one_device_that_accepts_is_enough),
-        T(without_a_device_that_accepts_it_failed),
-        T(devices_are_bounded),
-        T(running_out_of_memory_is_told),
+        cmocka_unit_test(one_device_that_accepts_is_enough),
+        cmocka_unit_test(without_a_device_that_accepts_it_failed),
+        cmocka_unit_test(each_of_two_records_needs_a_device),
+        cmocka_unit_test(a_late_device_is_left_out_until_it_answers),
+        cmocka_unit_test(a_device_that_is_late_for_one_is_late_for_all),
+        cmocka_unit_test(each_device_has_its_own_deadline),
+        cmocka_unit_test(devices_that_refuse_at_once_fail_at_once),
+        cmocka_unit_test(a_worker_that_stops_gets_its_offers_back),
+        cmocka_unit_test(the_set_is_found_anew_unless_the_state_is_the_same),
+        cmocka_unit_test(running_out_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -642,6 +642,48 @@ static void failed_allocations_are_reported(void **ctx)
     policy_free(policies[1]);
 }
 
+/* The rule that decided, also of a denial, and the policies that have the rule. */
+static void a_decision_names_its_rule_and_policies(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *path;
+        enum status st;
+        const char *stem, *names; /* NULL: no rule fits */
+    } rows[] = {
+        {"a/x", ST_OK, "a/", "p q"},
+        {"b", ST_DENIED, "b", "q"},
+        {"c", ST_DENIED, NULL, ""},
+    };
+    static const char *const texts[] = {
+        "path \"a/*\" { capabilities = [\"read\"] }",
+        "path \"a/*\" { capabilities = [\"list\"] } path \"b\" { capabilities = [\"deny\"] }"};
+    struct made m = make(texts, 2);
+    struct arena arena = {0};
+    m.policies[0]->name = "p";
+    m.policies[1]->name = "q";
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const struct acl_question q = {.path = bytes_str(rows[i].path), .caps = CAP_READ};
+        const struct policy_rule *rule;
+        const char *const *names = NULL;
+        char all[64] = "";
+        size_t n = 0;
+        assert_status(acl_check(m.acl, &q, &rule), rows[i].st);
+        assert_int_equal(rule == NULL, rows[i].stem == NULL);
+        if (rule != NULL) {
+            assert_true(text_is(rule->stem, rows[i].stem));
+            assert_status(acl_rule_policies(m.acl, rule, &arena, &names, &n), ST_OK);
+        }
+        for (size_t k = 0; k < n; k++) {
+            strcat(all, k == 0 ? "" : " ");
+            strcat(all, names[k]);
+        }
+        assert_string_equal(all, rows[i].names);
+    }
+    arena_done(&arena);
+    unmake(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -656,6 +698,7 @@ int main(void)
         cmocka_unit_test(denied_is_what_handlers_take_for_a_denied_value),
         cmocka_unit_test(another_spelling_is_judged_as_what_it_stands_for),
         cmocka_unit_test(wrapping_is_bound_by_the_least_limits_of_both_sides),
+        cmocka_unit_test(a_decision_names_its_rule_and_policies),
         cmocka_unit_test(failed_allocations_are_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -208,24 +208,6 @@ static void times_after_the_year_9998_are_refused(void **ctx)
     }
 }
 
-static void keys_of_expiry_sort_by_time(void **ctx)
-{
-    (void)ctx;
-    static const int64_t times[] = {
-        1, 15, 16, 4095, 4096, 1700000000000, 1700000000001, TEXT_EXPIRY_END - 1};
-    struct state_txn txn;
-    struct bytes before = {0}, key;
-    sw_begin(&world, &txn);
-    struct auth_scope scope = scope_of(&txn);
-    for (size_t i = 0; i < ARRAY_LEN(times); i++) {
-        assert_status(token_store_expire_key(&scope, times[i], i % 2 == 0 ? "f" : "0", &key),
-                      ST_OK);
-        assert_true(bytes_cmp(before, key) < 0);
-        before = key;
-    }
-    state_end(&txn);
-}
-
 static void a_token_is_good_until_its_last_millisecond(void **ctx)
 {
     (void)ctx;
@@ -655,7 +637,6 @@ int main(void)
         TEST(a_record_is_small),
         TEST(a_damaged_record_is_refused),
         TEST(times_after_the_year_9998_are_refused),
-        TEST(keys_of_expiry_sort_by_time),
         TEST(a_token_is_good_until_its_last_millisecond),
         TEST(a_write_of_a_token_that_was_revoked_meanwhile_conflicts),
         TEST(one_use_is_taken_by_one),

@@ -620,7 +620,7 @@ static void a_token_is_stored_under_a_name_that_needs_the_salt(void **state)
 static void a_kept_mac_is_that_of_its_message(void **state)
 {
     struct world *w = *state;
-    enum { MESSAGES = 3 * MAC_MEMO_SLOTS };
+    enum { MESSAGES = 3 * HMAC_MEMO_SLOTS };
     for (uint32_t i = 0; i < 2 * MESSAGES; i++) {
         struct hmac *plain;
         uint8_t message[4], first[BARRIER_MAC_BYTES], second[BARRIER_MAC_BYTES];
@@ -645,7 +645,7 @@ static void a_kept_mac_is_not_that_of_another_salt(void **state)
     assert_status(barrier_create(&w->env.env, &w->seal, 1000, &other), ST_OK);
     struct barrier_records records = records_of(&other);
     barrier_seal(w->b);
-    assert_null(w->cipher->memo);
+    assert_null(w->cipher->mac);
     assert_status(barrier_unseal(w->b, &w->seal, &records, NULL), ST_OK);
     assert_status(barrier_mac(w->cipher, PLAIN, after), ST_OK);
     assert_memory_not_equal(before, after, sizeof before);

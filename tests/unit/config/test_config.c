@@ -235,6 +235,42 @@ static void what_is_missing_is_named(void **ctx)
     refused(NAMES SEAL CLUSTER "listener = [1]\n", "x.hcl:14: ", "listener: a block with a label");
 }
 
+#define FULL NAMES LISTENER CLUSTER
+#define TRAIL "audit \"file\" \"trail\" {\n  options { file_path = \"/a\" }\n}\n"
+
+static void audit_devices_have_a_type_and_a_path(void **ctx)
+{
+    (void)ctx;
+    load(FULL TRAIL "audit \"syslog\" \"log/\" {\n  description = \"d\"\n"
+                    "  options = { tag = \"t\", log_raw = true }\n}\n"
+                    "audit \"file\" \"more\" {}\n");
+    assert_int_equal(config.n_audits, 3);
+    assert_string_equal(config.audits[0].type, "file");
+    assert_string_equal(config.audits[0].path, "trail");
+    assert_string_equal(config.audits[0].options.pairs[0], "file_path");
+    assert_string_equal(config.audits[0].options.pairs[1], "/a");
+    assert_string_equal(config.audits[1].type, "syslog");
+    assert_string_equal(config.audits[1].description, "d");
+    assert_int_equal(config.audits[1].options.n, 2);
+    assert_string_equal(config.audits[1].options.pairs[3], "1");
+    assert_string_equal(config.audits[2].path, "more");
+}
+
+static void audit_devices_that_cannot_work_are_refused(void **ctx)
+{
+    (void)ctx;
+    refused(FULL TRAIL TRAIL, "x.hcl:", "audit: ");
+    refused(FULL TRAIL "audit \"syslog\" \"trail\" {}\n", "x.hcl:", "\"trail\" is repeated");
+    refused(FULL "audit \"file\" { file_path = \"a\" }\n", "x.hcl:", "audit: one block");
+    refused(FULL "audit = 1\n", "x.hcl:", "audit: a block");
+    refused(FULL "audit \"file\" \"a\" { path = 1 }\n", "x.hcl:", "unknown field \"path\"");
+    refused(FULL "audit \"file\" \"a\" { options = 1 }\n", "x.hcl:", "options: ");
+    refused(FULL "audit \"file\" \"1\" {}\naudit \"file\" \"2\" {}\naudit \"file\" \"3\" {}\n"
+                 "audit \"file\" \"4\" {}\naudit \"file\" \"5\" {}\naudit \"file\" \"6\" {}\n"
+                 "audit \"file\" \"7\" {}\naudit \"file\" \"8\" {}\naudit \"file\" \"9\" {}\n",
+            "x.hcl:", "audit: more than 8");
+}
+
 static void members_differ(void **ctx)
 {
     (void)ctx;
@@ -473,6 +509,16 @@ static void changed_members_are_told_by_their_name(void **ctx)
                    "cluster.advertise, cluster.election_ms, cluster.member[b]");
 }
 
+static void changed_audit_devices_are_told_by_their_path(void **ctx)
+{
+    (void)ctx;
+    assert_changes(FULL TRAIL "audit \"file\" \"b\" {}\n", FULL "audit \"file\" \"b\" {}\n" TRAIL,
+                   "");
+    assert_changes(FULL TRAIL, FULL "audit \"file\" \"trail\" {}\n", "audit[trail].options");
+    assert_changes(FULL TRAIL, FULL "audit \"syslog\" \"trail\" {}\n", "audit[trail]");
+    assert_changes(FULL TRAIL "audit \"file\" \"b\" {}\n", FULL TRAIL, "audit[b]");
+}
+
 static void names_without_room_are_counted(void **ctx)
 {
     (void)ctx;
@@ -543,6 +589,8 @@ int main(void)
         TEST(the_last_value_that_can_work_is_taken),
         TEST(values_that_cannot_work_are_refused),
         TEST(what_is_missing_is_named),
+        TEST(audit_devices_have_a_type_and_a_path),
+        TEST(audit_devices_that_cannot_work_are_refused),
         TEST(members_differ),
         TEST(a_node_is_reached_where_the_list_of_members_has_it),
         TEST(a_node_has_an_address_for_clients),
@@ -553,6 +601,7 @@ int main(void)
         TEST(a_default_that_another_field_gives_is_not_named),
         TEST(changed_listeners_are_told_by_their_place),
         TEST(changed_members_are_told_by_their_name),
+        TEST(changed_audit_devices_are_told_by_their_path),
         TEST(names_without_room_are_counted),
         TEST(a_comparison_without_memory_is_reported),
         TEST(a_failed_allocation_is_reported),

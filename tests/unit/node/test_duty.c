@@ -216,6 +216,27 @@ static void a_commit_that_ends_between_two_terms_waits_for_the_next(void **ctx)
     assert_true(timer_is_set());
 }
 
+/* End a commit that took `ms`; the next one begins after `rest_ms`, not before. */
+static void expect_rest(uint64_t ms, uint64_t rest_ms)
+{
+    clock_env.now_ms += ms;
+    end_commit(ST_OK);
+    for (uint64_t i = 0; i < rest_ms; i++, clock_env.now_ms++) {
+        clock_run(&clock_env);
+        assert_null(committing);
+    }
+    clock_run(&clock_env);
+    assert_non_null(committing);
+}
+
+static void a_rest_is_as_long_as_the_commit(void **ctx)
+{
+    (void)ctx;
+    expect_rest(0, 0);
+    expect_rest(7, 7);
+    expect_rest(10 * DUTY_REST_MS, DUTY_REST_MS);
+}
+
 static void a_turn_that_took_its_budget_leaves_the_next_duty_to_the_next_turn(void **ctx)
 {
     (void)ctx;
@@ -258,6 +279,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_commit_that_ends_between_two_terms_waits_for_the_next,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_rest_is_as_long_as_the_commit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(
             a_turn_that_took_its_budget_leaves_the_next_duty_to_the_next_turn, set_up_reading,
             tear_down),

@@ -586,43 +586,6 @@ static void an_unconfirmed_refusal_is_not_told(void **ctx)
     assert_null(strstr((const char *)t->body.data, "refused after staging"));
 }
 
-/* Audit */
-
-struct test_device {
-    struct audit_device device;
-    enum status results[4];
-    unsigned lines;
-    char text[4][1000];
-    struct audit_write *pending;
-    struct env_task task;
-};
-
-static void device_done(struct env_task *task)
-{
-    struct test_device *d = CONTAINER_OF(task, struct test_device, task);
-    d->pending->done(d->pending, d->results[d->lines - 1]);
-}
-
-static void device_write(struct audit_device *device, struct audit_write *write)
-{
-    struct test_device *d = CONTAINER_OF(device, struct test_device, device);
-    assert_true(d->lines < 4);
-    (void)snprintf(d->text[d->lines++], sizeof d->text[0], "%.*s", (int)write->line.len,
-                   (const char *)write->line.data);
-    d->pending = write;
-    d->task.run = device_done;
-    env_post(&w.env.env, &d->task);
-}
-
-static struct test_device device;
-
-static void enable_device(enum status request, enum status response)
-{
-    device = (struct test_device){.device = {.name = "test", .write = device_write},
-                                  .results = {request, response}};
-    assert_status(audit_enable(router_worker_audit(w.worker), &device.device), ST_OK);
-}
-
 /* What needs a later feature level is refused before the handler runs, with the reason. */
 static void a_route_of_a_later_feature_level_waits_for_that_level(void **ctx)
 {
@@ -636,57 +599,6 @@ static void a_route_of_a_later_feature_level_waits_for_that_level(void **ctx)
     assert_int_equal(runs, 0);
     w.node.raft.feature = RLOG_FEATURE;
     assert_int_equal(world_request(&w, METHOD_POST, "/v1/test/later", "{}")->http, 200);
-    assert_count("1");
-}
-
-static void a_request_is_recorded_before_and_after(void **ctx)
-{
-    (void)ctx;
-    enable_device(ST_OK, ST_OK);
-    w.before_propose = someone_else_counts; /* a rerun is not recorded again */
-    assert_int_equal(world_request(&w, METHOD_PUT, "/v1/test/add", NULL)->http, 200);
-    assert_int_equal(runs, 2);
-    assert_int_equal(device.lines, 2);
-    assert_non_null(strstr(device.text[0], "\"type\":\"request\""));
-    assert_non_null(strstr(device.text[0], "\"path\":\"test/add\""));
-    assert_non_null(strstr(device.text[0], "\"remote_address\":\"192.0.2.1:4711\""));
-    assert_non_null(strstr(device.text[0], "\"client_token\":\"hmac-sha256:"));
-    assert_null(strstr(device.text[0], w.token));
-    assert_non_null(strstr(device.text[1], "\"type\":\"response\""));
-    assert_non_null(strstr(device.text[1], "\"status\":200"));
-}
-
-static void a_denied_request_is_recorded_with_its_error(void **ctx)
-{
-    (void)ctx;
-    char root[64];
-    memcpy(root, w.token, sizeof root);
-    (void)snprintf(w.token, sizeof w.token, "hvs.bad");
-    enable_device(ST_OK, ST_OK);
-    assert_int_equal(world_request(&w, METHOD_GET, "/v1/test/count", NULL)->http, 403);
-    assert_int_equal(device.lines, 2);
-    assert_non_null(strstr(device.text[0], "permission denied"));
-    memcpy(w.token, root, sizeof root);
-}
-
-static void nothing_takes_effect_unrecorded(void **ctx)
-{
-    (void)ctx;
-    enable_device(ST_IO, ST_OK);
-    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/test/add", NULL);
-    assert_int_equal(t->http, 500);
-    assert_int_equal(runs, 0);
-    assert_int_equal(w.proposals, 0);
-    assert_count(NULL);
-}
-
-static void an_unrecorded_change_is_admitted(void **ctx)
-{
-    (void)ctx;
-    enable_device(ST_OK, ST_IO);
-    struct test_request *t = world_request(&w, METHOD_PUT, "/v1/test/add", NULL);
-    assert_int_equal(t->http, 500);
-    assert_body_has(t, "the change was made");
     assert_count("1");
 }
 
@@ -772,10 +684,6 @@ int main(void)
         TEST(an_unconfirmed_read_gets_no_reply),
         TEST(an_unconfirmed_refusal_is_not_told),
         TEST(a_route_of_a_later_feature_level_waits_for_that_level),
-        TEST(a_request_is_recorded_before_and_after),
-        TEST(a_denied_request_is_recorded_with_its_error),
-        TEST(nothing_takes_effect_unrecorded),
-        TEST(an_unrecorded_change_is_admitted),
         TEST(every_failed_allocation_gets_a_reply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

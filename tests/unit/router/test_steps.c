@@ -1,4 +1,5 @@
 /* The steps of a route around its handler: prepare, outside, finish. */
+#include "audit/fake_devices.h"
 #include "base/mem.h"
 #include "router/world.h"
 
@@ -468,40 +469,65 @@ static void a_client_that_goes_later_leaves_nothing_half_done(void **ctx)
     assert_stored("3", "3");
 }
 
-struct recorder {
-    struct audit_device device;
-    struct audit_write *pending;
-    struct env_task task;
-    unsigned lines;
-};
+static struct fake_devices devices;
 
-static void recorded(struct env_task *task)
+static void enable_device(void)
 {
-    struct recorder *r = CONTAINER_OF(task, struct recorder, task);
-    if (r->lines == 2) /* the reply is being recorded */
-        give_up();
-    r->pending->done(r->pending, ST_OK);
+    fake_devices_init(&devices, 1);
+    w.host.audit = &devices.table;
 }
 
-static void record(struct audit_device *device, struct audit_write *write)
+static void disable_device(void)
 {
-    struct recorder *r = CONTAINER_OF(device, struct recorder, device);
-    r->lines++;
-    r->pending = write;
-    r->task.run = recorded;
-    env_post(&w.env.env, &r->task);
+    w.host.audit = NULL;
+    fake_devices_done(&devices);
+}
+
+static void give_up_at_the_reply(struct fake_device *d)
+{
+    if (d->n_lines == 2)
+        give_up();
 }
 
 static void work_that_was_done_counts_as_a_change(void **ctx)
 {
     (void)ctx;
-    static struct recorder recorder;
-    recorder = (struct recorder){.device = {.name = "test", .write = record}};
-    assert_status(audit_enable(router_worker_audit(w.worker), &recorder.device), ST_OK);
+    enable_device();
+    devices.devices[0].on_offer = give_up_at_the_reply;
     send_request(METHOD_POST, "/v1/steps/nothing");
     assert_string_equal(trail, "ho");
-    assert_int_equal(recorder.lines, 2);
+    assert_int_equal(devices.devices[0].n_lines, 2);
     assert_status(told, ST_UNKNOWN_OUTCOME);
+    disable_device();
+}
+
+static void assert_nothing_was_done(struct fake_device *d)
+{
+    if (d->n_lines == 1)
+        assert_string_equal(trail, "");
+}
+
+static void a_request_is_recorded_before_it_prepares(void **ctx)
+{
+    (void)ctx;
+    enable_device();
+    devices.devices[0].on_offer = assert_nothing_was_done;
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_string_equal(trail, "phof");
+    assert_int_equal(devices.devices[0].n_lines, 2);
+    assert_int_equal(request.http, 200);
+    disable_device();
+}
+
+static void a_request_that_is_not_recorded_does_not_prepare(void **ctx)
+{
+    (void)ctx;
+    enable_device();
+    devices.devices[0].results[0] = ST_IO;
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_string_equal(trail, "");
+    assert_int_equal(request.http, 500);
+    disable_device();
 }
 
 /* Memory */
@@ -563,6 +589,8 @@ int main(void)
         TEST(a_client_that_goes_during_prepare_changes_nothing),
         TEST(a_client_that_goes_later_leaves_nothing_half_done),
         TEST(work_that_was_done_counts_as_a_change),
+        TEST(a_request_is_recorded_before_it_prepares),
+        TEST(a_request_that_is_not_recorded_does_not_prepare),
         TEST(every_failed_allocation_of_finish_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,13 +59,6 @@ static struct made logged_in(const char *at)
     return m;
 }
 
-static enum status lease_round(struct state_txn *txn, int64_t now_ms)
-{
-    struct lease_kinds kinds = {0};
-    module_lease_kinds(&w.router.options.modules, &kinds);
-    return lease_upkeep(&kinds, txn, now_ms);
-}
-
 /* Logins */
 
 static void a_login_gives_a_token_as_its_role_says(void **ctx)
@@ -272,7 +265,7 @@ static void a_disabled_method_of_many_tokens_ends_the_rest_later(void **ctx)
     for (unsigned i = 0; i < ARRAY_LEN(m); i++)
         m[i] = logged_in("words");
     expect(as(root, METHOD_DELETE, "sys/auth/words", NULL), 200, "the active node is ending");
-    while (round_of(lease_round))
+    while (upkeep())
         ;
     for (unsigned i = 0; i < ARRAY_LEN(m); i++)
         assert_int_equal(status_of(m[i].token), 403);
@@ -379,8 +372,6 @@ static void a_lease_is_taken_renewed_and_ended(void **ctx)
     struct test_request *t =
         expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":1200")), 200, id);
     expect(t, 200, "\"renewable\":true,\"lease_duration\":1200,\"data\":null");
-    expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":\"9000h\"")), 400,
-           "burn too long");
     expect(post(root, "sys/leases/lookup", about_lease(id, "")), 200,
            "\"last_renewal\":\"2023-11-14T22:14:20Z\",\"renewable\":true,\"ttl\":1200");
     expect(as(root, METHOD_GET, "sys/leases/count", NULL), 200, "\"lamps/\":1");
@@ -388,6 +379,34 @@ static void a_lease_is_taken_renewed_and_ended(void **ctx)
     assert_int_equal(burns(), 404);
     expect(post(root, "sys/leases/lookup", about_lease(id, "")), 400, "invalid lease");
     expect(post(root, "sys/leases/revoke", about_lease(id, "")), 204, NULL);
+}
+
+/* Each limit counts from the issue of the lease, and the warning names it. */
+static void a_renewal_is_cut_to_the_limit_of_mount_or_system(void **ctx)
+{
+    (void)ctx;
+    char id[200];
+    expect(post(root, "sys/mounts/lamps", "{\"type\":\"lamp\"}"), 204, NULL);
+    take_lamp(id);
+    w.later_ms = 60000;
+    struct test_request *t =
+        expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":\"9000h\"")), 200,
+               "\"lease_duration\":2764740");
+    expect(t, 200, "max_ttl of the system is \\\"2764800s\\\", counted from the issue");
+    expect(post(root, "sys/mounts/lamps/tune", "{\"max_lease_ttl\":1000}"), 204, NULL);
+    t = expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":1200")), 200,
+               "\"lease_duration\":940");
+    expect(t, 200, "TTL of \\\"1200s\\\" exceeded the effective max_ttl of \\\"940s\\\"");
+    expect(t, 200, "max_ttl of the mount is \\\"1000s\\\"");
+    t = expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":900")), 200,
+               "\"lease_duration\":900");
+    expect(t, 200, "\"warnings\":null");
+    expect(post(root, "sys/mounts/lamps/tune", "{\"max_lease_ttl\":10}"), 204, NULL);
+    expect(post(root, "sys/leases/renew", about_lease(id, "")), 200, "\"lease_duration\":900");
+    expect(post(root, "lamps/take/b", "{\"ttl\":\"1h\"}"), 200, "\"lease_duration\":10");
+    expect(post(root, "lamps/take/b", "{\"ttl\":\"1h\"}"), 200, "max_ttl of the mount");
+    expect(as(root, METHOD_DELETE, "sys/mounts/lamps", NULL), 204, NULL);
+    expect(post(root, "sys/leases/renew", about_lease(id, "")), 400, "lease not found");
 }
 
 /* A build of the first feature level would read the record of the lease as the name of a token. */
@@ -413,8 +432,8 @@ static void a_lease_ends_with_its_time_or_its_mount(void **ctx)
     take_lamp(id);
     w.later_ms = 600000;
     expect(post(root, "sys/leases/lookup", about_lease(id, "")), 400, "invalid lease");
-    assert_true(round_of(lease_round));
-    assert_false(round_of(lease_round));
+    assert_true(upkeep());
+    assert_false(upkeep());
     assert_int_equal(burns(), 404);
     take_lamp(id);
     expect(post(root, "sys/remount", "{\"from\":\"lamps\",\"to\":\"other\"}"), 200, NULL);
@@ -423,6 +442,146 @@ static void a_lease_ends_with_its_time_or_its_mount(void **ctx)
     expect(post(root, "other/take/a", "{}"), 200, NULL);
     expect(as(root, METHOD_DELETE, "sys/mounts/other", NULL), 204, NULL);
     assert_int_equal(count_keys(), before + 1); /* the record of the move */
+}
+
+/* Leases of tokens */
+
+#define LAMPS_ONLY \
+    "path \\\"lamps/*\\\" { capabilities = [\\\"create\\\", \\\"read\\\", \\\"update\\\"] }"
+
+static void mount_lamps(void)
+{
+    expect(post(root, "sys/mounts/lamps", "{\"type\":\"lamp\"}"), 204, NULL);
+    write_policy("lamps", LAMPS_ONLY " " MAY_CREATE());
+}
+
+static struct made holder(const char *by, const char *settings)
+{
+    char body[200];
+    (void)snprintf(body, sizeof body, "{\"policies\":\"lamps\"%s}", settings);
+    return make(by, body);
+}
+
+static unsigned keys_of(const char *kind)
+{
+    char prefix[64];
+    (void)snprintf(prefix, sizeof prefix, "s/ns/root/%s/", kind);
+    struct store_pin pin;
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    unsigned n = (unsigned)store_count(&pin, bytes_str(prefix));
+    store_unpin(&pin);
+    return n;
+}
+
+static void all_rounds(void)
+{
+    while (upkeep())
+        ;
+}
+
+static void a_lease_ends_with_its_token_or_an_ancestor(void **ctx)
+{
+    (void)ctx;
+    mount_lamps();
+    unsigned before = count_keys();
+    struct made parent = holder(root, ""), child = holder(parent.token, "");
+    char id[200];
+    struct test_request *t = expect(post(child.token, "lamps/take/a", "{}"), 200, NULL);
+    copy_member(t, "lease_id", id, sizeof id);
+    expect(post(child.token, "lamps/take/many", "{\"count\":250}"), 200, "many");
+    expect(post(parent.token, "lamps/take/b", "{\"payload\":900}"), 200, NULL);
+    expect(post(root, "lamps/take/c", "{}"), 200, NULL);
+    assert_int_equal(burns(), 200);
+    assert_int_equal(keys_of("token-lease"), 253);
+    expect(post(root, "auth/token/revoke", about("token", parent.token)), 204, NULL);
+    /* no lease was swept, but none is good */
+    assert_int_equal(keys_of("token-lease"), 253);
+    assert_int_equal(burns(), 404);
+    assert_int_equal(as(root, METHOD_GET, "lamps/take/b", NULL)->http, 404);
+    assert_int_equal(as(root, METHOD_GET, "lamps/take/c", NULL)->http, 200);
+    expect(post(root, "sys/leases/lookup", about_lease(id, "")), 400, "invalid lease");
+    expect(post(root, "sys/leases/renew", about_lease(id, "")), 400, "lease not found");
+    expect(post(root, "sys/leases/revoke", about_lease(id, "")), 204, NULL);
+    while (upkeep())
+        ;
+    assert_int_equal(keys_of("token-lease"), 1);
+    assert_int_equal(count_keys(), before + 4); /* of the lease of root */
+}
+
+static void a_lease_ends_with_the_expiry_or_the_last_use_of_its_token(void **ctx)
+{
+    (void)ctx;
+    mount_lamps();
+    struct made m = holder(root, ",\"ttl\":\"5m\"");
+    expect(post(m.token, "lamps/take/a", "{\"ttl\":\"1h\"}"), 200, "\"lease_duration\":3600");
+    w.later_ms = 299000;
+    assert_int_equal(burns(), 200);
+    w.later_ms = 300000;
+    assert_int_equal(burns(), 404);
+    m = holder(root, ",\"num_uses\":3");
+    expect(post(m.token, "lamps/take/a", "{}"), 200, NULL);
+    assert_int_equal(as(m.token, METHOD_GET, "lamps/take/a", NULL)->http, 200);
+    expect(post(m.token, "lamps/take/b", "{}"), 400, "last use of a token");
+    assert_int_equal(burns(), 404);
+    all_rounds();
+    assert_int_equal(keys_of("token-lease"), 0);
+}
+
+static void an_orphan_keeps_its_leases(void **ctx)
+{
+    (void)ctx;
+    mount_lamps();
+    struct made parent = holder(root, ""), child = holder(parent.token, "");
+    expect(post(parent.token, "lamps/take/b", "{}"), 200, NULL);
+    expect(post(child.token, "lamps/take/a", "{}"), 200, NULL);
+    expect(post(root, "auth/token/revoke-orphan", about("token", parent.token)), 204, NULL);
+    assert_int_equal(burns(), 200);
+    assert_int_equal(as(root, METHOD_GET, "lamps/take/b", NULL)->http, 404);
+    all_rounds();
+    assert_int_equal(burns(), 200);
+    assert_int_equal(keys_of("token-lease"), 1);
+    expect(post(root, "auth/token/revoke", about("token", child.token)), 204, NULL);
+    assert_int_equal(burns(), 404);
+    all_rounds();
+    assert_int_equal(keys_of("token-lease"), 0);
+}
+
+/* The lease belongs to the parent, and does not outlive the batch token. */
+static void a_lease_of_a_batch_token_ends_with_it_or_its_parent(void **ctx)
+{
+    (void)ctx;
+    char id[200];
+    mount_lamps();
+    struct made parent = holder(root, "");
+    struct made batch = holder(parent.token, ",\"type\":\"batch\",\"ttl\":\"10m\"");
+    struct test_request *t =
+        expect(post(batch.token, "lamps/take/a", "{}"), 200, "\"lease_duration\":600");
+    expect(t, 200, "ends with its batch token");
+    copy_member(t, "lease_id", id, sizeof id);
+    w.later_ms = 60000;
+    expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":1200")), 200,
+           "\"lease_duration\":540");
+    expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":1200")), 200,
+           "ends with the batch token");
+    assert_int_equal(burns(), 200);
+    w.later_ms = 600000;
+    assert_int_equal(burns(), 404);
+    all_rounds();
+    batch = holder(parent.token, ",\"type\":\"batch\",\"ttl\":\"10m\"");
+    expect(post(batch.token, "lamps/take/a", "{\"ttl\":60}"), 200, "\"lease_duration\":60");
+    assert_int_equal(burns(), 200);
+    expect(post(root, "auth/token/revoke", about("token", parent.token)), 204, NULL);
+    assert_int_equal(burns(), 404);
+    all_rounds();
+    assert_int_equal(keys_of("token-lease"), 0);
+}
+
+static void the_payload_of_a_lease_is_bounded(void **ctx)
+{
+    (void)ctx;
+    mount_lamps();
+    expect(post(root, "lamps/take/a", "{\"payload\":1100}"), 413, "longer than 1024 bytes");
+    assert_int_equal(burns(), 404);
 }
 
 int main(void)
@@ -445,8 +604,14 @@ int main(void)
         SAMPLE(an_engine_of_the_same_type_is_no_method),
         SAMPLE(enabling_needs_sudo),
         SAMPLE(a_lease_is_taken_renewed_and_ended),
+        SAMPLE(a_renewal_is_cut_to_the_limit_of_mount_or_system),
         SAMPLE(a_lease_waits_for_the_feature_level_of_its_record),
         SAMPLE(a_lease_ends_with_its_time_or_its_mount),
+        SAMPLE(a_lease_ends_with_its_token_or_an_ancestor),
+        SAMPLE(a_lease_ends_with_the_expiry_or_the_last_use_of_its_token),
+        SAMPLE(an_orphan_keeps_its_leases),
+        SAMPLE(a_lease_of_a_batch_token_ends_with_it_or_its_parent),
+        SAMPLE(the_payload_of_a_lease_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,10 @@
 
 #include "base/mem.h"
 #include "raft/txn/rlog_txn.h"
+#include "state/feature.h"
 #include "state/state_core.h"
+
+#include <stdio.h>
 
 struct state_world {
     struct fake_env worker, raft;
@@ -185,6 +188,17 @@ static inline void sw_init(struct state_world *w)
     sw_put(w, "l/first", "x");
     sw_delete(w, "s/first");
     sw_delete(w, "l/first");
+}
+
+/* Raise the feature level to the newest one. */
+static inline void sw_raise(struct state_world *w)
+{
+    struct state_txn txn;
+    char text[8];
+    (void)snprintf(text, sizeof text, "%u", RLOG_FEATURE);
+    sw_begin(w, &txn);
+    assert_status(state_put_raw(&txn, BYTES(STATE_FEATURE_RAISED), bytes_str(text)), ST_OK);
+    assert_status(sw_commit(w, &txn), ST_OK);
 }
 
 #define assert_gets(txn, key, wanted)                              \

@@ -1,58 +1,38 @@
-/* sys/quotas: the settings that router/quota.h applies. */
+/* sys/quotas: the settings that router/quota.h and router/quota_lease.h apply. */
 #include "api/sys/sys.h"
 #include "router/quota.h"
+#include "router/quota_lease.h"
 #include "router/setting.h"
 
 enum { EXEMPT_MAX = 100 };
 
-static const char *setting_of(struct req *req)
+static const char *setting_of(struct req *req, const struct quota_kind *kind)
 {
     ASSERT(route_is_name(bytes_str(req_param(req, "name"))));
-    return arena_format(req->arena, QUOTA_SETTINGS "%s", req_param(req, "name"));
+    return arena_format(req->arena, "%s%s", kind->settings, req_param(req, "name"));
 }
 
-static enum status sys_quota_list(struct req *req)
+static enum status list_quotas(struct req *req, const struct quota_kind *kind)
 {
     struct bytes prefix;
-    TRY(setting_key(req->arena, req->ns, QUOTA_SETTINGS, &prefix));
+    TRY(setting_key(req->arena, req->ns, kind->settings, &prefix));
     return req_reply_listing(req, prefix);
 }
 
-struct quota_out {
-    const char *name, *type, *path, *rate, *role;
-    int64_t interval, block_interval;
-    bool inheritable;
-};
-static const struct field quota_out_fields[] = {
-    FIELD(struct quota_out, name, STRING),  FIELD(struct quota_out, type, STRING),
-    FIELD(struct quota_out, path, STRING),  FIELD(struct quota_out, rate, DIGITS),
-    FIELD(struct quota_out, interval, INT), FIELD(struct quota_out, block_interval, INT),
-    FIELD(struct quota_out, role, STRING),  FIELD(struct quota_out, inheritable, BOOL),
-};
-static const struct schema sys_quota_reply = SCHEMA(struct quota_out, quota_out_fields);
-
-static enum status sys_quota_read(struct req *req)
+static enum status load_quota(struct req *req, const struct quota_kind *kind,
+                              struct quota *ret_quota)
 {
-    const char *setting = setting_of(req);
-    struct quota quota;
+    const char *setting = setting_of(req, kind);
     if (setting == NULL)
         return ST_NOMEM;
-    TRY(setting_load(req->txn, req->ns, setting, &quota_schema, &quota));
-    const struct quota_out out = {
-        .name = req_param(req, "name"),
-        .type = "rate-limit",
-        .path = quota.path,
-        .rate = quota.rate, /* a number, as quota_rate has checked */
-        .interval = quota.interval,
-        .block_interval = quota.block_interval,
-        .role = quota.role,
-        .inheritable = quota.inheritable,
-    };
-    return req_reply(req, &out);
+    TRY(setting_load(req->txn, req->ns, setting, kind->schema, ret_quota));
+    ret_quota->name = req_param(req, "name");
+    return ST_OK;
 }
 
 /* Refuse a quota above QUOTA_MAX, and a second quota of one path. */
-static enum status check_others(struct req *req, const struct quota *in)
+static enum status check_others(struct req *req, const struct quota_kind *kind,
+                                const struct quota *in)
 {
     struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
     const char *name = req_param(req, "name");
@@ -61,7 +41,7 @@ static enum status check_others(struct req *req, const struct quota *in)
 
     if (iter == NULL)
         return ST_NOMEM;
-    TRY(setting_key(req->arena, req->ns, QUOTA_SETTINGS, &prefix));
+    TRY(setting_key(req->arena, req->ns, kind->settings, &prefix));
     TRY(state_scan(req->txn, prefix, (struct bytes){0}, iter));
     while (state_iter_next(iter)) {
         struct quota other;
@@ -70,10 +50,10 @@ static enum status check_others(struct req *req, const struct quota *in)
             return ST_NOMEM;
         if (strcmp(its, name) == 0)
             continue;
-        const char *setting = arena_format(req->arena, QUOTA_SETTINGS "%s", its);
+        const char *setting = arena_format(req->arena, "%s%s", kind->settings, its);
         if (setting == NULL)
             return ST_NOMEM;
-        TRY(setting_load(req->txn, req->ns, setting, &quota_schema, &other));
+        TRY(setting_load(req->txn, req->ns, setting, kind->schema, &other));
         if (strcmp(other.path, in->path) == 0)
             return req_fail(req, ST_INVALID,
                             "quota rule with similar properties exists under the name \"%s\"", its);
@@ -84,7 +64,7 @@ static enum status check_others(struct req *req, const struct quota *in)
     return ST_OK;
 }
 
-/* Refuse a path that no mount serves, because its quota would never count a request. If the path is
+/* Refuse a path that no mount serves, because its quota would never fit a request. If the path is
  * the path of a mount, add the missing '/' at its end. */
 static enum status check_path(struct req *req, struct quota *in)
 {
@@ -106,35 +86,153 @@ static enum status check_path(struct req *req, struct quota *in)
     return ST_OK;
 }
 
-static enum status sys_quota_write(struct req *req)
+/* Refuse a role: no auth method tells the role of a login. */
+static enum status check_role(struct req *req, const struct quota *in)
+{
+    struct mount mount;
+    ASSERT(in->path[0] != '/');
+    if (in->role[0] == '\0')
+        return ST_OK;
+    enum status st = in->path[0] != '\0'
+                         ? mount_find(req->txn, req->ns, bytes_str(in->path), &mount)
+                         : ST_NOT_FOUND;
+    if (st == ST_NOT_FOUND || (st == ST_OK && strncmp(mount.path, "auth/", 5) != 0))
+        return req_fail(req, ST_INVALID,
+                        "Mount path \"%.160s\" is not a valid auth method and therefore "
+                        "unsuitable for use with role-based quotas",
+                        in->path);
+    TRY(st);
+    if (strcmp(mount.path, in->path) != 0)
+        return req_fail(req, ST_INVALID,
+                        "Quotas cannot contain both a path suffix and a role. If a role is "
+                        "provided, path must be a valid auth mount with a concept of roles");
+    return req_fail(req, ST_INVALID,
+                    "Mount path \"%.160s\" does not support use with role-based quotas", in->path);
+}
+
+static enum status save_quota(struct req *req, const struct quota_kind *kind)
 {
     struct quota in = *(const struct quota *)req_body(req);
-    const char *setting = setting_of(req);
+    const char *setting = setting_of(req, kind);
+    struct reason why = {{0}};
     uint64_t limit;
 
     if (setting == NULL)
         return ST_NOMEM;
-    if (quota_rate(in.rate, &limit) != ST_OK)
-        return req_fail(req, ST_INVALID, "'rate' is invalid: a number above 0 is expected");
-    if (in.interval == 0)
-        return req_fail(req, ST_INVALID, "'interval' is invalid: a time above 0 is expected");
-    ASSERT(limit > 0 && in.interval > 0 && in.block_interval >= 0);
-    if (in.role[0] != '\0')
-        return req_fail(req, ST_INVALID, "role: not available");
+    if (kind->limit(&in, &limit, &why) != ST_OK)
+        return req_fail(req, ST_INVALID, "%s", why.text);
     while (in.path[0] == '/')
         in.path++;
     TRY(check_path(req, &in));
+    TRY(check_role(req, &in));
+    ASSERT(limit > 0 && in.role[0] == '\0');
     if (!in.has_inheritable)
         in.inheritable = in.path[0] == '\0';
-    TRY(check_others(req, &in));
-    return setting_save(req->txn, req->ns, setting, &quota_schema, &in);
+    TRY(check_others(req, kind, &in));
+    return setting_save(req->txn, req->ns, setting, kind->schema, &in);
 }
 
-static enum status sys_quota_delete(struct req *req)
+static enum status delete_quota(struct req *req, const struct quota_kind *kind)
 {
-    const char *setting = setting_of(req);
+    const char *setting = setting_of(req, kind);
     return setting != NULL ? setting_delete(req->txn, req->ns, setting) : ST_NOMEM;
 }
+
+/* Quotas of requests */
+
+struct rate_out {
+    const char *name, *type, *path, *rate, *role;
+    int64_t interval, block_interval;
+    bool inheritable;
+};
+static const struct field rate_out_fields[] = {
+    FIELD(struct rate_out, name, STRING),  FIELD(struct rate_out, type, STRING),
+    FIELD(struct rate_out, path, STRING),  FIELD(struct rate_out, rate, DIGITS),
+    FIELD(struct rate_out, interval, INT), FIELD(struct rate_out, block_interval, INT),
+    FIELD(struct rate_out, role, STRING),  FIELD(struct rate_out, inheritable, BOOL),
+};
+static const struct schema sys_quota_rate_reply = SCHEMA(struct rate_out, rate_out_fields);
+
+static enum status sys_quota_rate_read(struct req *req)
+{
+    struct quota quota;
+    TRY(load_quota(req, &quota_rates, &quota));
+    const struct rate_out out = {
+        .name = quota.name,
+        .type = quota_rates.type,
+        .path = quota.path,
+        .rate = quota.rate, /* a number, as quota_rate has checked */
+        .interval = quota.interval,
+        .block_interval = quota.block_interval,
+        .role = quota.role,
+        .inheritable = quota.inheritable,
+    };
+    return req_reply(req, &out);
+}
+
+static enum status sys_quota_rate_list(struct req *req)
+{
+    return list_quotas(req, &quota_rates);
+}
+
+static enum status sys_quota_rate_write(struct req *req)
+{
+    return save_quota(req, &quota_rates);
+}
+
+static enum status sys_quota_rate_delete(struct req *req)
+{
+    return delete_quota(req, &quota_rates);
+}
+
+/* Quotas of leases */
+
+struct leases_out {
+    const char *name, *type, *path, *role;
+    int64_t max_leases;
+    uint64_t counter;
+    bool inheritable;
+};
+static const struct field leases_out_fields[] = {
+    FIELD(struct leases_out, name, STRING),      FIELD(struct leases_out, type, STRING),
+    FIELD(struct leases_out, path, STRING),      FIELD(struct leases_out, max_leases, INT),
+    FIELD(struct leases_out, counter, UINT),     FIELD(struct leases_out, role, STRING),
+    FIELD(struct leases_out, inheritable, BOOL),
+};
+static const struct schema sys_quota_leases_reply = SCHEMA(struct leases_out, leases_out_fields);
+
+static enum status sys_quota_leases_read(struct req *req)
+{
+    struct quota quota;
+    TRY(load_quota(req, &quota_leases, &quota));
+    struct leases_out out = {
+        .name = quota.name,
+        .type = quota_leases.type,
+        .path = quota.path,
+        .max_leases = quota.max_leases,
+        .role = quota.role,
+        .inheritable = quota.inheritable,
+    };
+    TRY(quota_lease_counter(req->txn, req->ns, bytes_str(quota.path), &out.counter));
+    return req_reply(req, &out);
+}
+
+static enum status sys_quota_leases_list(struct req *req)
+{
+    return list_quotas(req, &quota_leases);
+}
+
+static enum status sys_quota_leases_write(struct req *req)
+{
+    return save_quota(req, &quota_leases);
+}
+
+static enum status sys_quota_leases_delete(struct req *req)
+{
+    return delete_quota(req, &quota_leases);
+}
+
+/* Settings of all quotas */
 
 static enum status sys_quota_config_read(struct req *req)
 {
@@ -162,24 +260,45 @@ static enum status sys_quota_config_write(struct req *req)
 static const struct route quota_routes[] = {
     {.method = METHOD_LIST,
      .path = "quotas/rate-limit",
-     .handler = sys_quota_list,
-     .help = "The names of the quotas."},
+     .handler = sys_quota_rate_list,
+     .help = "The names of the quotas of requests."},
     {.method = METHOD_GET,
      .path = "quotas/rate-limit/:name",
-     .handler = sys_quota_read,
-     .reply = &sys_quota_reply,
-     .help = "A quota."},
+     .handler = sys_quota_rate_read,
+     .reply = &sys_quota_rate_reply,
+     .help = "A quota of requests."},
     {.method = METHOD_POST,
      .path = "quotas/rate-limit/:name",
-     .handler = sys_quota_write,
-     .body = &quota_schema,
+     .handler = sys_quota_rate_write,
+     .body = &quota_rate_schema,
      .help = "Create or replace a quota: how many requests a client may send in a time. Of the "
              "quotas that fit a request, the one with the longest path counts. Each node counts "
              "by itself."},
     {.method = METHOD_DELETE,
      .path = "quotas/rate-limit/:name",
-     .handler = sys_quota_delete,
-     .help = "Delete a quota; an unknown quota is no error."},
+     .handler = sys_quota_rate_delete,
+     .help = "Delete a quota of requests; an unknown quota is no error."},
+    {.method = METHOD_LIST,
+     .path = "quotas/lease-count",
+     .handler = sys_quota_leases_list,
+     .help = "The names of the quotas of leases."},
+    {.method = METHOD_GET,
+     .path = "quotas/lease-count/:name",
+     .handler = sys_quota_leases_read,
+     .reply = &sys_quota_leases_reply,
+     .help = "A quota of leases, and its counter: how many leases there are below its path."},
+    {.method = METHOD_POST,
+     .path = "quotas/lease-count/:name",
+     .handler = sys_quota_leases_write,
+     .feature = QUOTA_LEASES_FEATURE,
+     .body = &quota_lease_schema,
+     .help = "Create or replace a quota: how many leases may exist below a path. Of the quotas "
+             "that fit a request, the one with the longest path decides. A request beyond the "
+             "limit gets status 429, except a request of a root token."},
+    {.method = METHOD_DELETE,
+     .path = "quotas/lease-count/:name",
+     .handler = sys_quota_leases_delete,
+     .help = "Delete a quota of leases; an unknown quota is no error."},
     {.method = METHOD_GET,
      .path = "quotas/config",
      .handler = sys_quota_config_read,

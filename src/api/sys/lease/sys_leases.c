@@ -1,4 +1,5 @@
 /* sys/leases: show, renew and end leases (lease/lease.h). */
+#include "api/sys/lease/sys_leases.h"
 #include "api/sys/sys.h"
 #include "router/req_lease.h"
 
@@ -13,9 +14,11 @@ struct sys_leases_below {
     const char *prefix;
     bool sync;
 };
-struct sys_leases_count {
-    const char *type;
-};
+
+#define SYNC_HELP                                                                                 \
+    "A revocation is always complete when its reply comes, unless the status of a revocation by " \
+    "prefix is 202. False: the status is 202 in place of 204."
+
 struct sys_leases_all {
     const char *type, *limit;
 };
@@ -24,22 +27,15 @@ static const struct field fields[] = {
     FIELD(struct sys_lease, lease_id, STRING, .preset = "", .help = "Which lease."),
     FIELD(struct sys_lease, increment, DURATION,
           .help = "Time to live from now on; none: the default of the kind of lease."),
-    FIELD(struct sys_lease, sync, BOOL, .help = "Not read: a revocation is always synchronous."),
+    FIELD(struct sys_lease, sync, BOOL, .preset = "true", .help = SYNC_HELP),
 };
 static const struct schema sys_lease_schema = SCHEMA(struct sys_lease, fields);
 
 static const struct field below_fields[] = {
     FIELD(struct sys_leases_below, prefix, STRING, .preset = "", .help = "A path."),
-    FIELD(struct sys_leases_below, sync, BOOL,
-          .help = "Not read: a revocation is always synchronous."),
+    FIELD(struct sys_leases_below, sync, BOOL, .preset = "true", .help = SYNC_HELP),
 };
 static const struct schema sys_leases_below_schema = SCHEMA(struct sys_leases_below, below_fields);
-
-static const struct field count_fields[] = {
-    FIELD(struct sys_leases_count, type, STRING, .preset = "",
-          .help = "irrevocable: leases that could not be ended; there are none."),
-};
-static const struct schema sys_leases_count_schema = SCHEMA(struct sys_leases_count, count_fields);
 
 enum { LEASES_MAX = 100000 };
 static const struct field all_fields[] = {
@@ -51,14 +47,12 @@ static const struct field all_fields[] = {
 };
 static const struct schema sys_leases_all_schema = SCHEMA(struct sys_leases_all, all_fields);
 
-static enum status find(struct req *req, const struct lease_scope *scope, const char *unknown,
-                        struct lease *ret_lease)
+static enum status find(struct req *req, const struct lease_scope *scope, struct lease *ret_lease)
 {
     const struct sys_lease *in = req_body(req);
     if (in->lease_id[0] == '\0')
         return req_fail(req, ST_INVALID, "lease_id must be specified");
-    enum status st = lease_find(scope, in->lease_id, ret_lease);
-    return st == ST_NOT_FOUND && unknown != NULL ? req_fail(req, ST_INVALID, "%s", unknown) : st;
+    return lease_find(scope, in->lease_id, ret_lease);
 }
 
 struct lease_out {
@@ -81,7 +75,10 @@ static enum status sys_lease_lookup(struct req *req)
     struct lease_scope scope;
     struct lease lease;
     TRY(req_lease_scope(req, &scope));
-    TRY(find(req, &scope, "invalid lease", &lease));
+    enum status st = find(req, &scope, &lease);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "invalid lease");
+    TRY(st);
     const struct lease_out out = {
         .id = lease.id,
         .issue_time = lease.issued_ms,
@@ -101,43 +98,90 @@ static enum status sys_lease_list(struct req *req)
     return req_reply_listing(req, prefix);
 }
 
+/* The limits of the mount that gave a lease: the system's if there is no such mount any more. */
+static enum status limits_of_lease(struct req *req, const char *id, struct lease_limits *ret_limits)
+{
+    struct mount mount = {0};
+    enum status st = mount_find(req->txn, req->ns, bytes_str(id), &mount);
+    if (st != ST_NOT_FOUND)
+        TRY(st);
+    *ret_limits = req_lease_limits(&mount);
+    return ST_OK;
+}
+
 static enum status sys_lease_renew(struct req *req)
 {
     const struct sys_lease *in = req_body(req);
     struct reason why = {{0}};
+    struct lease_limits limits;
     struct lease_scope scope;
+    struct lease_cut cut;
     struct lease lease;
     ASSERT(in->increment >= 0);
     TRY(req_lease_scope(req, &scope));
-    TRY(find(req, &scope, "lease not found", &lease));
-    enum status st = lease_renew(&scope, &lease, in->increment, &why);
+    enum status st = find(req, &scope, &lease);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "%s",
+                        lease_is_expired(&scope, in->lease_id) ? "lease expired"
+                                                               : "lease not found");
+    TRY(st);
+    TRY(limits_of_lease(req, lease.id, &limits));
+    st = lease_renew(&scope, &lease, in->increment, &limits, &cut, &why);
     if (st == ST_INVALID)
         return req_fail(req, st, "%s", why.text);
     TRY(st);
+    ASSERT(lease.expire_ms == 0 || lease.expire_ms > req->now_ms);
+    req_lease_warn(req, &cut);
     req_reply_lease(req, &lease);
     return ST_OK;
 }
 
+/* Upstream answers 202 to a client that does not wait. */
+static void reply_revoked(struct req *req, bool sync)
+{
+    ASSERT(req->reply.kind == REPLY_NONE);
+    if (sync)
+        return;
+    req->reply.http = 202;
+    req->reply.kind = REPLY_DATA; /* the envelope, without data */
+}
+
 static enum status sys_lease_revoke(struct req *req)
 {
+    const struct sys_lease *in = req_body(req);
     struct lease_scope scope;
     struct lease lease;
     ASSERT(req_in_txn(req));
     TRY(req_lease_scope(req, &scope));
-    enum status st = find(req, &scope, NULL, &lease);
-    if (st == ST_NOT_FOUND)
-        return ST_OK; /* nothing to change */
-    TRY(st);
-    return lease_end(&scope, &lease);
+    enum status st = find(req, &scope, &lease);
+    if (st == ST_OK)
+        st = lease_end(&scope, &lease);
+    if (st != ST_NOT_FOUND) /* an unknown lease: nothing to change */
+        TRY(st);
+    reply_revoked(req, in->sync);
+    return ST_OK;
 }
 
-static enum status sys_leases_revoke_below(struct req *req)
+/* End the one lease that a prefix may name. A lease that cannot be ended does not hold up the
+ * leases below the prefix. */
+static enum status revoke_one(const struct lease_scope *scope, const char *id, bool force)
+{
+    struct lease lease;
+    ASSERT(id[0] != '\0');
+    enum status st = lease_find(scope, id, &lease);
+    if (st == ST_OK)
+        return lease_end(scope, &lease);
+    if (st == ST_CORRUPT)
+        return force ? lease_drop(scope, id) : ST_OK;
+    return st == ST_NOT_FOUND ? ST_OK : st;
+}
+
+static enum status revoke_below(struct req *req, bool force)
 {
     const struct sys_leases_below *in = req_body(req);
-    struct lease_scope scope;
     size_t len = strlen(in->prefix);
-    struct lease lease;
-    bool all = true;
+    struct lease_scope scope;
+    struct lease_ended ended;
 
     while (len > 0 && in->prefix[len - 1] == '/')
         len--;
@@ -149,17 +193,31 @@ static enum status sys_leases_revoke_below(struct req *req)
         return ST_NOMEM;
     ASSERT(strlen(one) == len && strlen(below) == len + 1);
     TRY(req_lease_scope(req, &scope));
-    enum status st = lease_find(&scope, one, &lease);
-    if (st == ST_OK)
-        TRY(lease_end(&scope, &lease));
-    else if (st != ST_NOT_FOUND)
-        return st;
-    TRY(lease_end_below(&scope, below, &all));
-    if (all)
-        return ST_OK;
-    req->reply.http = 202;
-    req_warn(req, "More than %d leases: the active node is ending the rest.", LEASE_STEPS_MAX);
+    TRY(revoke_one(&scope, one, force));
+    TRY(lease_end_below(&scope, below, force, &ended));
+    reply_revoked(req, in->sync && ended.all);
+    if (!ended.all)
+        req_warn(req, "More than %d leases: the active node is ending the rest.", LEASE_STEPS_MAX);
+    if (ended.skipped != 0 && force)
+        req_warn(req,
+                 "%u leases could not be ended and were dropped: what they lent may stay in use.",
+                 ended.skipped);
+    else if (ended.skipped != 0)
+        req_warn(req,
+                 "%u leases cannot be ended, because no module can read them. revoke-force "
+                 "drops them.",
+                 ended.skipped);
     return ST_OK;
+}
+
+static enum status sys_leases_revoke_below(struct req *req)
+{
+    return revoke_below(req, false);
+}
+
+static enum status sys_leases_revoke_force(struct req *req)
+{
+    return revoke_below(req, true);
 }
 
 static enum status sys_leases_tidy(struct req *req)
@@ -169,122 +227,12 @@ static enum status sys_leases_tidy(struct req *req)
     return ST_OK;
 }
 
-/* The length of the mount's path in the id of a lease. The path of an auth method has at least two
- * segments. */
-static enum status mount_len(struct req *req, struct bytes lease, size_t *ret_len)
-{
-    struct mount mount;
-    const char *path = arena_str(req->arena, lease);
-    if (path == NULL)
-        return ST_NOMEM;
-    size_t first = strcspn(path, "/") + 1;
-    *ret_len = MIN(first, lease.len);
-    if (bytes_has_prefix(lease, BYTES("auth/"))) {
-        *ret_len = MIN(first + strcspn(path + first, "/") + 1, lease.len);
-        return ST_OK;
-    }
-    if (bytes_has_prefix(lease, BYTES("sys/")))
-        return ST_OK;
-    enum status st = mount_find(req->txn, req->ns, lease, &mount);
-    if (st == ST_OK)
-        *ret_len = strlen(mount.path);
-    ASSERT(*ret_len <= lease.len);
-    return st == ST_NOT_FOUND ? ST_OK : st;
-}
-
-struct mount_count {
-    const char *mount;
-    int64_t leases;
-};
-static const struct field mount_count_fields[] = {FIELD_ITSELF(struct mount_count, leases, INT)};
-static const struct schema mount_count_schema =
-    SCHEMA_NAMED(struct mount_count, mount, mount_count_fields);
-struct counts_out {
-    struct field_list counts;
-    int64_t lease_count;
-};
-static const struct field counts_out_fields[] = {
-    FIELD(struct counts_out, counts, TABLE, .sub = &mount_count_schema),
-    FIELD(struct counts_out, lease_count, INT),
-};
-static const struct schema sys_leases_count_reply = SCHEMA(struct counts_out, counts_out_fields);
-
-struct count {
-    struct mount_count *mounts; /* an array in the arena; it doubles when full */
-    size_t n, room;
-    int64_t all;
-};
-
-/* Add the number of leases of `mount`, without the leases that earlier rows count: the path of a
- * mount may begin with the path of another mount. The rows are in the order of the leases, so the
- * rows to subtract are the last ones. */
-static enum status add_mount_count(struct arena *arena, struct count *c, struct bytes mount,
-                                   int64_t leases)
-{
-    ASSERT(leases > 0);
-    ASSERT(c->n <= c->room);
-    if (c->n == c->room) {
-        size_t room = MAX(2 * c->room, (size_t)16);
-        struct mount_count *more = arena_alloc(arena, room * sizeof *more);
-        if (more == NULL)
-            return ST_NOMEM;
-        if (c->n != 0)
-            memcpy(more, c->mounts, c->n * sizeof *more);
-        c->mounts = more;
-        c->room = room;
-    }
-    const char *name = arena_str(arena, mount);
-    if (name == NULL)
-        return ST_NOMEM;
-    for (size_t i = c->n; i > 0 && bytes_has_prefix(bytes_str(c->mounts[i - 1].mount), mount); i--)
-        leases -= c->mounts[i - 1].leases;
-    ASSERT(leases > 0);
-    c->mounts[c->n++] = (struct mount_count){.mount = name, .leases = leases};
-    return ST_OK;
-}
-
-/* Count the leases of each mount. The walk is in order of the paths and stops at the first lease of
- * each mount, so its cost grows with the mounts, not with the leases. */
-static enum status count_all(struct req *req, struct count *c)
-{
-    struct state_walk *walk = arena_alloc(req->arena, sizeof *walk);
-    struct bytes prefix;
-    size_t len;
-
-    if (walk == NULL)
-        return ST_NOMEM;
-    TRY(lease_prefix(req->arena, req->ns, "", &prefix));
-    c->all = (int64_t)state_count(req->txn, prefix);
-    state_walk(req->txn, prefix, walk);
-    while (state_walk_next(walk)) {
-        struct bytes lease = bytes_from(walk->key, prefix.len);
-        TRY(mount_len(req, lease, &len));
-        struct bytes mount = bytes_of(walk->key.data, prefix.len + len);
-        int64_t leases = (int64_t)state_count(req->txn, mount);
-        TRY(add_mount_count(req->arena, c, bytes_from(mount, prefix.len), leases));
-        state_walk_skip(walk, mount);
-    }
-    return ST_OK;
-}
-
-/* *ret_none: the request asks for irrevocable leases, which do not exist. */
-static enum status read_type(struct req *req, const char *type, bool *ret_none)
+enum status sys_lease_type(struct req *req, const char *type, bool *ret_none)
 {
     *ret_none = strcmp(type, "irrevocable") == 0;
     if (!*ret_none && type[0] != '\0')
         return req_fail(req, ST_INVALID, "type: irrevocable is expected, or no type");
     return ST_OK;
-}
-
-static enum status sys_leases_count(struct req *req)
-{
-    const struct sys_leases_count *in = req_body(req);
-    struct count c = {0};
-    bool none;
-    TRY(read_type(req, in->type, &none));
-    if (!none)
-        TRY(count_all(req, &c));
-    return req_reply(req, &(struct counts_out){{c.mounts, c.n}, c.all});
 }
 
 struct listed_out {
@@ -335,7 +283,7 @@ static enum status sys_leases_all(struct req *req)
     const struct sys_leases_all *in = req_body(req);
     int64_t n = 0, limit = 0;
     bool none;
-    TRY(read_type(req, in->type, &none));
+    TRY(sys_lease_type(req, in->type, &none));
     TRY(read_limit(req, in->limit, &limit));
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);
@@ -361,7 +309,7 @@ static enum status sys_leases_all(struct req *req)
 #define REVOKE(pattern)                                                                         \
     {                                                                                           \
         .method = METHOD_POST, .path = pattern, .handler = sys_lease_revoke,                    \
-        .body = &sys_lease_schema,                                                              \
+        .body = &sys_lease_schema, .statuses = "200 202",                                       \
         .help = "End a lease at once. The end of a token ends its descendants too. An unknown " \
                 "lease is no error."                                                            \
     }
@@ -370,7 +318,14 @@ static enum status sys_leases_all(struct req *req)
         .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below,         \
         .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .statuses = "200 202",       \
         .help = "End all leases below a path. If there are many, the reply is 202 and the " \
-                "active node ends the rest. revoke-prefix and revoke-force do the same."    \
+                "active node ends the rest."                                                \
+    }
+#define REVOKE_FORCE(pattern)                                                            \
+    {                                                                                    \
+        .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_force,      \
+        .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .statuses = "200 202",    \
+        .help = "As revoke-prefix. A lease that cannot be ended, because no module can " \
+                "read it, is dropped: what it lent may stay in use."                     \
     }
 
 static const struct route leases_routes[] = {
@@ -391,13 +346,13 @@ static const struct route leases_routes[] = {
     RENEW("leases/renew/*lease_id"),
     REVOKE("leases/revoke/*lease_id"),
     REVOKE_BELOW("leases/revoke-prefix/*prefix"),
-    REVOKE_BELOW("leases/revoke-force/*prefix"),
+    REVOKE_FORCE("leases/revoke-force/*prefix"),
     RENEW("renew"),
     REVOKE("revoke"),
     RENEW("renew/*lease_id"),
     REVOKE("revoke/*lease_id"),
     REVOKE_BELOW("revoke-prefix/*prefix"),
-    REVOKE_BELOW("revoke-force/*prefix"),
+    REVOKE_FORCE("revoke-force/*prefix"),
     {.method = METHOD_POST,
      .path = "leases/tidy",
      .handler = sys_leases_tidy,
@@ -418,13 +373,6 @@ static const struct route leases_routes[] = {
      .body = &sys_leases_all_schema,
      .reply = &sys_leases_reply,
      .help = "All leases."},
-    {.method = METHOD_GET,
-     .path = "leases/count",
-     .handler = sys_leases_count,
-     .flags = ROUTE_SUDO,
-     .body = &sys_leases_count_schema,
-     .reply = &sys_leases_count_reply,
-     .help = "The number of leases, by mount."},
 };
 
 const struct route_table sys_leases_table = {leases_routes, ARRAY_LEN(leases_routes)};

@@ -205,11 +205,11 @@ static enum status sys_auth_enable(struct req *req)
 enum status sys_mount_end_leases(struct req *req, const char *path)
 {
     struct lease_scope scope;
-    bool all = true;
+    struct lease_ended ended;
     ASSERT(sys_is_mount_path(path));
     TRY(req_lease_scope(req, &scope));
-    TRY(lease_end_below(&scope, path, &all));
-    if (!all)
+    TRY(lease_end_below(&scope, path, false, &ended));
+    if (!ended.all)
         req_warn(req, "More than %d leases: the active node is ending the rest.", LEASE_STEPS_MAX);
     return ST_OK;
 }

@@ -199,7 +199,7 @@ static enum status sys_replication_status(struct req *req)
 
 struct peer_out {
     const char *hostname, *api_address, *cluster_address, *version;
-    bool active_node, reachable;
+    bool active_node, reachable, serving;
     int64_t last_echo;
 };
 static const struct field peer_fields[] = {
@@ -210,6 +210,9 @@ static const struct field peer_fields[] = {
     FIELD(struct peer_out, last_echo, TIME, .null = true),
     FIELD(struct peer_out, version, STRING),
     FIELD(struct peer_out, reachable, BOOL),
+    FIELD(struct peer_out, serving, BOOL,
+          .help = "Whether the node is unsealed and, where audit devices are enabled, one of them "
+                  "takes its records."),
 };
 static const struct schema peer_schema = SCHEMA(struct peer_out, peer_fields);
 struct ha_status_out {
@@ -237,6 +240,7 @@ static enum status sys_ha_status(struct req *req)
             .last_echo = peers[i].heard_ms,
             .version = peers[i].version,
             .reachable = peers[i].reached,
+            .serving = peers[i].reached && peers[i].serves,
         };
         if (out[i].cluster_address == NULL)
             return ST_NOMEM;
@@ -285,7 +289,7 @@ static const struct route health_routes[] = {
      .handler = sys_health,
      .body = &sys_health_schema,
      .auth = AUTH_NONE,
-     .flags = ROUTE_NODE | ROUTE_BARE | ROUTE_HEAD | ROUTE_UNINITIALIZED,
+     .flags = ROUTE_NODE | ROUTE_UNRECORDED | ROUTE_BARE | ROUTE_HEAD | ROUTE_UNINITIALIZED,
      .reply = &sys_health_reply,
      .statuses = "200 429 472 473 474 501 503 530 any",
      .help = "The status of the reply says what this node can do: 200 active, 473 answers reads, "
@@ -295,28 +299,28 @@ static const struct route health_routes[] = {
      .path = "leader",
      .handler = sys_leader,
      .auth = AUTH_NONE,
-     .flags = ROUTE_NODE | ROUTE_BARE,
+     .flags = ROUTE_NODE | ROUTE_UNRECORDED | ROUTE_BARE,
      .reply = &sys_leader_reply,
      .help = "Which node is active."},
     {.method = METHOD_GET,
      .path = "replication/status",
      .handler = sys_replication_status,
      .auth = AUTH_NONE,
-     .flags = ROUTE_NODE,
+     .flags = ROUTE_NODE | ROUTE_UNRECORDED,
      .reply = &sys_replication_reply,
      .help = "Says that this cluster takes part in no replication."},
     {.method = METHOD_GET,
      .path = "replication/dr/status",
      .handler = sys_replication_status,
      .auth = AUTH_NONE,
-     .flags = ROUTE_NODE,
+     .flags = ROUTE_NODE | ROUTE_UNRECORDED,
      .reply = &sys_replication_reply,
      .help = "Says that this cluster takes part in no replication for disaster recovery."},
     {.method = METHOD_GET,
      .path = "replication/performance/status",
      .handler = sys_replication_status,
      .auth = AUTH_NONE,
-     .flags = ROUTE_NODE,
+     .flags = ROUTE_NODE | ROUTE_UNRECORDED,
      .reply = &sys_replication_reply,
      .help = "Says that this cluster takes part in no performance replication."},
     {.method = METHOD_GET,

@@ -1,0 +1,336 @@
+/* sys/audit and sys/audit-hash: the audit devices of the cluster, as this node has them open. */
+#include "api/sys/sys.h"
+#include "audit/audit_probe.h"
+#include "audit/audit_table.h"
+#include "audit/options.h"
+#include "base/mem.h"
+#include "text/encode.h"
+#include "text/random.h"
+#include "text/utf8.h"
+
+#include <stdlib.h>
+
+struct sys_audit {
+    const char *type, *description;
+    struct field_map options;
+    bool local;
+};
+static const struct field audit_fields[] = {
+    FIELD(struct sys_audit, type, STRING, .preset = "", .help = "file, socket or syslog."),
+    FIELD(struct sys_audit, description, STRING, .preset = "", .help = "For people."),
+    FIELD(struct sys_audit, options, MAP,
+          .help = "Options of the type, such as file_path; docs/audit.md has all."),
+    FIELD(struct sys_audit, local, BOOL, .preset = "false",
+          .help = "Keep the device out of replication to other clusters."),
+};
+static const struct schema sys_audit_schema = SCHEMA(struct sys_audit, audit_fields);
+
+struct sys_audit_info {
+    const char *name, *path, *type, *description, *status, *error;
+    struct field_map options;
+    bool local, declared;
+};
+static const struct field info_fields[] = {
+    FIELD(struct sys_audit_info, path, STRING, .help = "The path of the device."),
+    FIELD(struct sys_audit_info, type, STRING, .help = "file, socket or syslog."),
+    FIELD(struct sys_audit_info, description, STRING, .help = "For people."),
+    FIELD(struct sys_audit_info, options, MAP, .help = "Options of the type, as given."),
+    FIELD(struct sys_audit_info, local, BOOL, .help = "As given."),
+    FIELD(struct sys_audit_info, declared, BOOL, .omit = true,
+          .help = "Whether the device stands in the configuration file of this node."),
+    FIELD(struct sys_audit_info, status, STRING,
+          .help = "On this node: open, opening, failing or late."),
+    FIELD(struct sys_audit_info, error, STRING, .omit = true,
+          .help = "Why this node's device is failing or late."),
+};
+static const struct schema sys_audit_info_schema =
+    SCHEMA_NAMED(struct sys_audit_info, name, info_fields);
+
+struct audits_out {
+    struct field_list devices;
+};
+static const struct field audits_fields[] = {
+    FIELD_NAMED("", struct audits_out, devices, OTHERS, .sub = &sys_audit_info_schema),
+};
+static const struct schema sys_audits_reply = SCHEMA(struct audits_out, audits_fields);
+
+/* Drops a reference when the transaction has ended. */
+struct kept_set {
+    struct req_cleanup cleanup;
+    struct audit_set *set;
+};
+
+static void drop_set(struct req_cleanup *cleanup)
+{
+    audit_set_unref(CONTAINER_OF(cleanup, struct kept_set, cleanup)->set);
+}
+
+/* The devices of this node, until the transaction has ended; NULL: the node has no table. */
+static enum status present_set(struct req *req, const struct audit_set **ret_set)
+{
+    *ret_set = NULL;
+    ASSERT(req_in_txn(req));
+    if (req->host->audit == NULL)
+        return ST_OK;
+    struct kept_set *kept = arena_zalloc(req->arena, sizeof *kept);
+    if (kept == NULL)
+        return ST_NOMEM;
+    TRY(req->host->audit->get(req->host->audit, req->txn, &kept->set));
+    kept->cleanup.run = drop_set;
+    req_defer(req, &kept->cleanup);
+    *ret_set = kept->set;
+    return ST_OK;
+}
+
+static const struct audit_use *find_use(const struct audit_set *set, const char *path)
+{
+    for (unsigned i = 0; set != NULL && i < set->n_uses; i++)
+        if (strcmp(set->uses[i]->path, path) == 0)
+            return set->uses[i];
+    return NULL;
+}
+
+/* The path that a request names. ST_INVALID with an error. */
+static enum status path_of(struct req *req, const char **ret_path)
+{
+    struct reason why = {0};
+    enum status st = mount_path(req->arena, req_param(req, "path"), ret_path, &why);
+    if (st == ST_INVALID)
+        return req_fail(req, st, "%s", why.text);
+    TRY(st);
+    if (strlen(*ret_path) > AUDIT_ENTRY_PATH_MAX || !text_printable(bytes_str(*ret_path)))
+        return req_fail(req, ST_INVALID, "path: at most %d printable characters are expected",
+                        AUDIT_ENTRY_PATH_MAX);
+    return ST_OK;
+}
+
+/* List */
+
+struct audit_listing {
+    struct req *req;
+    struct sys_audit_info *items;
+    size_t n;
+};
+
+static enum status add_use(struct audit_listing *l, const struct audit_use *use)
+{
+    struct sys_audit_info *info = &l->items[l->n++];
+    struct reason why;
+    ASSERT(l->n <= AUDIT_SET_MAX);
+    const char *status = audit_use_status(use, &why);
+    *info = (struct sys_audit_info){.name = use->path,
+                                    .path = use->path,
+                                    .type = use->type,
+                                    .description = use->description,
+                                    .options = use->options,
+                                    .local = use->local,
+                                    .declared = use->declared,
+                                    .status = status,
+                                    .error = arena_str(l->req->arena, bytes_str(why.text))};
+    return info->error != NULL ? ST_OK : ST_NOMEM;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    const struct sys_audit_info *x = a, *y = b;
+    return strcmp(x->path, y->path);
+}
+
+static enum status sys_audit_list(struct req *req)
+{
+    struct audit_listing l = {.req = req};
+    ASSERT(req_in_txn(req));
+    struct audits_out out;
+    const struct audit_set *set;
+    TRY(present_set(req, &set));
+    l.items = arena_alloc(req->arena, AUDIT_SET_MAX * sizeof *l.items);
+    if (l.items == NULL)
+        return ST_NOMEM;
+    for (unsigned i = 0; set != NULL && i < set->n_uses; i++)
+        TRY(add_use(&l, set->uses[i]));
+    qsort(l.items, l.n, sizeof *l.items, by_path);
+    out.devices = (struct field_list){.items = l.items, .n = l.n};
+    return req_reply(req, &out);
+}
+
+/* Enable and disable */
+
+/* Open the device on this node and write a test record. The other nodes open it when they see its
+ * entry; a node that cannot open it says so. */
+static enum status sys_audit_prepare(struct req *req)
+{
+    const struct sys_audit *in = req_body(req);
+    struct audit_entry entry = {.type = in->type, .options = in->options};
+    struct reason why = {{0}};
+    enum audit_type type;
+
+    ASSERT(!req_in_txn(req));
+    TRY(path_of(req, &entry.path));
+    if (audit_type_parse(in->type, &type) != ST_OK)
+        return req_fail(req, ST_INVALID, "unknown backend type: \"%.64s\"", in->type);
+    enum status st = audit_probe(&entry, req->host->data_dir, req->request_id, req->now_ms, &why);
+    return st == ST_INVALID ? req_fail(req, st, "%s", why.text) : st;
+}
+
+struct audit_search {
+    const char *path;
+    unsigned n;
+    bool overlaps, found;
+};
+
+static enum status compare(void *ctx, const struct audit_entry *entry)
+{
+    struct audit_search *search = ctx;
+    ASSERT(search->path != NULL);
+    search->n++;
+    search->found = search->found || strcmp(entry->path, search->path) == 0;
+    search->overlaps = search->overlaps || audit_paths_overlap(entry->path, search->path);
+    return ST_OK;
+}
+
+/* The path of a device of this node's configuration file is in use, too. */
+static bool overlaps_declared(const struct audit_set *set, const char *path)
+{
+    for (unsigned i = 0; set != NULL && i < set->n_uses; i++)
+        if (set->uses[i]->declared && audit_paths_overlap(set->uses[i]->path, path))
+            return true;
+    return false;
+}
+
+static enum status make_identity(struct req *req, struct audit_entry *entry)
+{
+    uint8_t salt[AUDIT_ENTRY_SALT];
+    ASSERT(entry->salt == NULL && entry->uuid == NULL);
+    char *uuid = arena_alloc(req->arena, TEXT_UUID_LEN + 1);
+    char *text = arena_alloc(req->arena, TEXT_HEX_LEN(sizeof salt) + 1);
+    if (uuid == NULL || text == NULL)
+        return ST_NOMEM;
+    text_uuid(req->env, uuid);
+    env_random(req->env, salt, sizeof salt);
+    text_hex_put(bytes_of(salt, sizeof salt), text);
+    mem_wipe(salt, sizeof salt);
+    entry->uuid = uuid;
+    entry->salt = text;
+    return ST_OK;
+}
+
+static enum status sys_audit_enable(struct req *req)
+{
+    const struct sys_audit *in = req_body(req);
+    struct audit_search search = {0};
+    const struct audit_set *set;
+    struct audit_entry entry = {.type = in->type,
+                                .description = in->description,
+                                .options = in->options,
+                                .local = in->local};
+
+    ASSERT(req_in_txn(req));
+    TRY(path_of(req, &search.path));
+    TRY(present_set(req, &set));
+    TRY(audit_entry_each(req->txn, compare, &search));
+    if (search.overlaps || overlaps_declared(set, search.path))
+        return req_fail(req, ST_INVALID, "path already in use");
+    if (search.n >= AUDIT_ENTRIES_MAX)
+        return req_fail(req, ST_INVALID, "more than %d audit devices", AUDIT_ENTRIES_MAX);
+    entry.path = search.path;
+    TRY(make_identity(req, &entry));
+    enum status st = audit_entry_save(req->txn, &entry);
+    if (st == ST_TOO_BIG)
+        return req_fail(req, ST_INVALID, "description and options: more than %d bytes",
+                        AUDIT_ENTRY_BYTES_MAX);
+    return st;
+}
+
+static enum status sys_audit_disable(struct req *req)
+{
+    struct audit_search search = {0};
+    const struct audit_set *set;
+    ASSERT(req_in_txn(req));
+    TRY(path_of(req, &search.path));
+    TRY(present_set(req, &set));
+    TRY(audit_entry_each(req->txn, compare, &search));
+    if (search.found)
+        return audit_entry_delete(req->txn, search.path);
+    const struct audit_use *use = find_use(set, search.path);
+    if (use != NULL && use->declared)
+        return req_fail(req, ST_INVALID,
+                        "%s is declared in the configuration file of this node: remove it there",
+                        search.path);
+    return ST_OK;
+}
+
+/* Hash */
+
+struct sys_audit_hash {
+    const char *input;
+};
+static const struct field audit_hash_fields[] = {
+    FIELD(struct sys_audit_hash, input, STRING, .preset = "", .hidden = true,
+          .help = "The text to look for in the records."),
+};
+static const struct schema sys_audit_hash_schema = SCHEMA(struct sys_audit_hash, audit_hash_fields);
+
+struct audit_hash_out {
+    const char *hash;
+};
+static const struct field audit_hash_out_fields[] = {
+    FIELD(struct audit_hash_out, hash, STRING, .help = "The text that records show instead."),
+};
+static const struct schema sys_audit_hash_reply =
+    SCHEMA(struct audit_hash_out, audit_hash_out_fields);
+
+static enum status sys_audit_hash(struct req *req)
+{
+    const struct sys_audit_hash *in = req_body(req);
+    const struct audit_set *set;
+    const char *path;
+    char *hash = arena_alloc(req->arena, AUDIT_HMAC_LEN + 1);
+    ASSERT(req_in_txn(req));
+    if (hash == NULL)
+        return ST_NOMEM;
+    if (in->input[0] == '\0')
+        return req_fail(req, ST_INVALID, "the \"input\" parameter is empty");
+    TRY(path_of(req, &path));
+    TRY(present_set(req, &set));
+    const struct audit_use *use = find_use(set, path);
+    if (use == NULL)
+        return req_fail(req, ST_INVALID, "unknown audit backend \"%.160s\"", path);
+    enum status st = audit_use_hash(use, bytes_str(in->input), hash);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_BUSY, "this node has not opened the device %.160s", path);
+    TRY(st);
+    const struct audit_hash_out out = {.hash = hash};
+    return req_reply(req, &out);
+}
+
+static const struct route audit_routes[] = {
+    {.method = METHOD_GET,
+     .path = "audit",
+     .handler = sys_audit_list,
+     .flags = ROUTE_SUDO | ROUTE_TOP_LEVEL | ROUTE_STAYS,
+     .reply = &sys_audits_reply,
+     .help = "The audit devices, and their status on the node that is asked."},
+    {.method = METHOD_POST,
+     .path = "audit/*path",
+     .handler = sys_audit_enable,
+     .prepare = sys_audit_prepare,
+     .flags = ROUTE_SUDO | ROUTE_SOME,
+     .feature = AUDIT_FEATURE,
+     .body = &sys_audit_schema,
+     .help = "Enable an audit device. From then on every request must be recorded by one device at "
+             "least."},
+    {.method = METHOD_DELETE,
+     .path = "audit/*path",
+     .handler = sys_audit_disable,
+     .flags = ROUTE_SUDO | ROUTE_SOME,
+     .help = "Disable an audit device; an unknown device is no error."},
+    {.method = METHOD_POST,
+     .path = "audit-hash/*path",
+     .handler = sys_audit_hash,
+     .flags = ROUTE_READS | ROUTE_TOP_LEVEL | ROUTE_SOME,
+     .body = &sys_audit_hash_schema,
+     .reply = &sys_audit_hash_reply,
+     .help = "The text that the records of a device show instead of a secret text."},
+};
+
+const struct route_table sys_audit_table = {audit_routes, ARRAY_LEN(audit_routes)};

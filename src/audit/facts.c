@@ -1,0 +1,407 @@
+#include "audit/facts.h"
+#include "audit/record_write.h"
+#include "text/cidr.h"
+
+enum { SHARED_BYTES = 1024, RECORD_BYTES = 512 };
+
+/* A key as JSON text: the keys of records need no escapes. */
+#define KEY(name) BYTES("\"" name "\":")
+
+static void put_str(struct text_writer *w, struct bytes key, const char *text)
+{
+    text_key_raw(w, key);
+    text_put_str(w, text);
+}
+
+static void put_int(struct text_writer *w, struct bytes key, int64_t n)
+{
+    text_key_raw(w, key);
+    text_put_int(w, n);
+}
+
+static void put_bool(struct text_writer *w, struct bytes key, bool truth)
+{
+    text_key_raw(w, key);
+    text_put_bool(w, truth);
+}
+
+static void put_time(struct text_writer *w, struct bytes key, int64_t ms)
+{
+    text_key_raw(w, key);
+    text_put_time(w, ms);
+}
+
+/* Upstream leaves out members that are empty. */
+static void put_text(struct text_writer *w, struct bytes key, const char *text)
+{
+    if (text != NULL && text[0] != '\0')
+        put_str(w, key, text);
+}
+
+static void put_number(struct text_writer *w, struct bytes key, int64_t n)
+{
+    if (n != 0)
+        put_int(w, key, n);
+}
+
+static void put_texts(struct text_writer *w, struct bytes key, struct field_strings texts)
+{
+    if (texts.n == 0)
+        return;
+    ASSERT(texts.items != NULL);
+    text_key_raw(w, key);
+    text_open_list(w);
+    for (size_t i = 0; i < texts.n; i++)
+        text_put_str(w, texts.items[i]);
+    text_close(w);
+}
+
+static void put_pairs(struct text_writer *w, struct bytes key, struct field_map map)
+{
+    if (map.n == 0)
+        return;
+    ASSERT(map.pairs != NULL);
+    text_key_raw(w, key);
+    text_open_object(w);
+    for (size_t i = 0; i < map.n; i++)
+        text_member_str(w, map.pairs[2 * i], map.pairs[2 * i + 1]);
+    text_close(w);
+}
+
+static struct bytes text_or_nothing(const char *text)
+{
+    return text != NULL ? bytes_str(text) : (struct bytes){0};
+}
+
+static void put_policies(struct text_writer *w, struct field_strings names, const char *ns)
+{
+    text_key_raw(w, KEY("granting_policies"));
+    text_open_list(w);
+    for (size_t i = 0; i < names.n; i++) {
+        ASSERT(names.items[i] != NULL);
+        text_open_object(w);
+        put_str(w, KEY("name"), names.items[i]);
+        put_text(w, KEY("namespace_id"), ns);
+        put_str(w, KEY("type"), "acl");
+        text_close(w);
+    }
+    text_close(w);
+}
+
+/* Upstream says only that a request was denied; a record here also has the rule that denied it, or
+ * null if no rule fits the path. */
+static void put_denying_rule(struct text_writer *w, const struct audit_rule *rule)
+{
+    text_key_raw(w, KEY("denying_rule"));
+    if (rule->path == NULL) {
+        text_put_null(w);
+        return;
+    }
+    text_open_object(w);
+    put_str(w, KEY("path"), rule->path);
+    put_texts(w, KEY("policies"), rule->policies);
+    put_texts(w, KEY("capabilities"), rule->caps);
+    text_close(w);
+}
+
+static void put_results(struct text_writer *w, const struct audit_facts *facts)
+{
+    const struct audit_auth *auth = &facts->auth;
+    if (!auth->judged)
+        return;
+    ASSERT(facts->ns != NULL); /* a sender with rights has a namespace */
+    text_key_raw(w, KEY("policy_results"));
+    text_open_object(w);
+    put_bool(w, KEY("allowed"), auth->allowed);
+    if (!auth->allowed)
+        put_denying_rule(w, &auth->rule);
+    else if (auth->rule.policies.n != 0)
+        put_policies(w, auth->rule.policies, facts->ns);
+    text_close(w);
+}
+
+static void put_auth(struct audit_writer *a, const struct audit_facts *facts)
+{
+    const struct audit_auth *auth = &facts->auth;
+    struct text_writer *w = &a->w;
+    ASSERT(!auth->judged || auth->accessor != NULL); /* only a token has rights */
+    text_key_raw(w, KEY("auth"));
+    text_open_object(w);
+    audit_member_hole(a, KEY("client_token"), AUDIT_SECRET, auth->client_token);
+    audit_member_hole(a, KEY("accessor"), AUDIT_ACCESSOR, text_or_nothing(auth->accessor));
+    put_text(w, KEY("display_name"), auth->display_name);
+    put_texts(w, KEY("policies"), auth->policies);
+    put_texts(w, KEY("token_policies"), auth->policies);
+    if (auth->no_default_policy)
+        put_bool(w, KEY("no_default_policy"), true);
+    put_results(w, facts);
+    put_pairs(w, KEY("metadata"), auth->metadata);
+    put_number(w, KEY("remaining_uses"), auth->remaining_uses);
+    put_text(w, KEY("entity_id"), auth->entity_id);
+    put_text(w, KEY("token_type"), auth->token_type);
+    put_number(w, KEY("token_ttl"), auth->ttl_s);
+    if (auth->issued_ms != 0)
+        put_time(w, KEY("token_issue_time"), auth->issued_ms / 1000 * 1000);
+    text_close(w);
+}
+
+static void put_mount(struct text_writer *w, const struct audit_mount *mount)
+{
+    put_text(w, KEY("mount_point"), mount->point);
+    put_text(w, KEY("mount_type"), mount->type);
+    put_text(w, KEY("mount_accessor"), mount->accessor);
+    put_text(w, KEY("mount_class"), mount->class);
+}
+
+/* The address of a client as upstream splits it: host and port. */
+static void put_peer(struct text_writer *w, const char *peer)
+{
+    const char *colon = peer != NULL ? strrchr(peer, ':') : NULL;
+    int64_t port = 0;
+    struct bytes host = text_or_nothing(peer);
+    ASSERT(colon == NULL || colon >= peer);
+    if (colon != NULL && text_int_parse(bytes_str(colon + 1), &port) == ST_OK) {
+        host.len = (size_t)(colon - peer);
+        if (host.len > 2 && host.data[0] == '[' && host.data[host.len - 1] == ']')
+            host = bytes_of(host.data + 1, host.len - 2);
+    }
+    if (host.len == 0)
+        return;
+    text_key_raw(w, KEY("remote_address"));
+    text_put_bytes(w, host);
+    put_number(w, KEY("remote_port"), port);
+}
+
+static void put_headers(struct audit_writer *a, const struct audit_facts *facts)
+{
+    if (facts->n_headers == 0)
+        return;
+    ASSERT(facts->n_headers <= AUDIT_SHOWN_HEADERS_MAX);
+    text_key_raw(&a->w, KEY("headers"));
+    text_open_object(&a->w);
+    for (unsigned i = 0; i < facts->n_headers; i++) {
+        const struct audit_header_fact *header = &facts->headers[i];
+        text_key(&a->w, header->name);
+        text_open_list(&a->w);
+        if (header->hmac)
+            audit_put_hole(a, AUDIT_STRING, header->value);
+        else
+            text_put_bytes(&a->w, header->value);
+        text_close(&a->w);
+    }
+    text_close(&a->w);
+}
+
+static struct audit_exempt exempt_of(struct field_strings keys)
+{
+    return (struct audit_exempt){keys.items, keys.n};
+}
+
+static void put_request(struct audit_writer *a, const struct audit_facts *facts)
+{
+    struct text_writer *w = &a->w;
+    ASSERT(w->depth == 1);
+    text_key_raw(w, KEY("request"));
+    text_open_object(w);
+    put_text(w, KEY("id"), facts->request_id);
+    put_text(w, KEY("client_id"), facts->auth.entity_id);
+    put_text(w, KEY("operation"), facts->operation);
+    put_mount(w, &facts->mount);
+    audit_member_hole(a, KEY("client_token"), AUDIT_SECRET, facts->auth.client_token);
+    audit_member_hole(a, KEY("client_token_accessor"), AUDIT_ACCESSOR,
+                      text_or_nothing(facts->auth.accessor));
+    text_key_raw(w, KEY("namespace"));
+    text_open_object(w);
+    put_text(w, KEY("id"), facts->ns);
+    text_close(w);
+    text_key_raw(w, KEY("path"));
+    text_put_bytes(w, facts->path);
+    ASSERT(facts->data == NULL || facts->data->kind == TEXT_OBJECT);
+    if (facts->data != NULL && facts->data->n != 0) {
+        text_key_raw(w, KEY("data"));
+        audit_put_tree(a, facts->data, exempt_of(facts->exempt));
+    }
+    put_peer(w, facts->peer);
+    put_number(w, KEY("wrap_ttl"), facts->wrap_ttl_s);
+    put_headers(a, facts);
+    text_close(w);
+}
+
+static enum status end(struct audit_writer *a, struct audit_record **ret_record)
+{
+    enum status st = audit_writer_end(a, ret_record);
+    audit_writer_done(a);
+    return st;
+}
+
+enum status audit_facts_write(const struct audit_facts *facts, struct audit_record **ret_part)
+{
+    struct audit_writer a;
+    ASSERT(facts->request_id != NULL && facts->operation != NULL);
+    ASSERT(facts->n_headers <= AUDIT_SHOWN_HEADERS_MAX);
+    audit_writer_begin(&a, SHARED_BYTES);
+    text_open_object(&a.w);
+    put_auth(&a, facts);
+    put_request(&a, facts);
+    text_close(&a.w);
+    ASSERT(a.w.depth == 0);
+    return end(&a, ret_part);
+}
+
+static void begin_record(struct audit_writer *a, struct audit_record *part, size_t bytes,
+                         int64_t time_ms, const char *type)
+{
+    audit_writer_begin(a, bytes);
+    text_open_object(&a->w);
+    put_time(&a->w, KEY("time"), time_ms);
+    put_str(&a->w, KEY("type"), type);
+    audit_put_part(a, part);
+}
+
+enum status audit_facts_request(struct audit_record *part, int64_t time_ms, const char *error,
+                                struct audit_record **ret_record)
+{
+    struct audit_writer a;
+    begin_record(&a, part, RECORD_BYTES, time_ms, "request");
+    put_text(&a.w, KEY("error"), error);
+    text_close(&a.w);
+    return end(&a, ret_record);
+}
+
+static void put_member(struct audit_writer *a, const struct text_value *object, const char *name,
+                       struct bytes key)
+{
+    const struct text_value *v = text_get(object, name);
+    ASSERT(object->kind == TEXT_OBJECT);
+    bool empty = v == NULL || v->kind == TEXT_NULL ||
+                 (v->kind == TEXT_STRING && v->text.len == 0) ||
+                 ((v->kind == TEXT_LIST || v->kind == TEXT_OBJECT) && v->n == 0);
+    if (empty || (v->kind == TEXT_NUMBER && text_is(v->text, "0")))
+        return;
+    text_key_raw(&a->w, key);
+    text_put_value(&a->w, v);
+}
+
+static void put_secret_member(struct audit_writer *a, const struct text_value *object,
+                              const char *name, struct bytes key, enum audit_hole_kind kind)
+{
+    const struct text_value *v = text_get(object, name);
+    if (v != NULL && v->kind == TEXT_STRING)
+        audit_member_hole(a, key, kind, v->text);
+}
+
+/* The new token of a login or of auth/token. */
+static void put_new_token(struct audit_writer *a, const struct text_value *auth)
+{
+    if (auth == NULL || auth->kind != TEXT_OBJECT)
+        return;
+    ASSERT(a->w.depth == 2);
+    text_key_raw(&a->w, KEY("auth"));
+    text_open_object(&a->w);
+    put_secret_member(a, auth, "client_token", KEY("client_token"), AUDIT_SECRET);
+    put_secret_member(a, auth, "accessor", KEY("accessor"), AUDIT_ACCESSOR);
+    put_member(a, auth, "policies", KEY("policies"));
+    put_member(a, auth, "token_policies", KEY("token_policies"));
+    put_member(a, auth, "identity_policies", KEY("identity_policies"));
+    put_member(a, auth, "metadata", KEY("metadata"));
+    put_member(a, auth, "num_uses", KEY("num_uses"));
+    put_member(a, auth, "entity_id", KEY("entity_id"));
+    put_member(a, auth, "token_type", KEY("token_type"));
+    put_member(a, auth, "lease_duration", KEY("token_ttl"));
+    text_close(&a->w);
+}
+
+static void put_wrapping(struct audit_writer *a, const struct audit_wrapping *wrapping)
+{
+    struct text_writer *w = &a->w;
+    if (wrapping == NULL)
+        return;
+    ASSERT(wrapping->token.len != 0);
+    text_key_raw(w, KEY("wrap_info"));
+    text_open_object(w);
+    put_number(w, KEY("ttl"), wrapping->ttl_s);
+    audit_member_hole(a, KEY("token"), AUDIT_SECRET, wrapping->token);
+    audit_member_hole(a, KEY("accessor"), AUDIT_ACCESSOR, text_or_nothing(wrapping->accessor));
+    put_time(w, KEY("creation_time"), wrapping->creation_time_ms);
+    put_text(w, KEY("creation_path"), wrapping->creation_path);
+    audit_member_hole(a, KEY("wrapped_accessor"), AUDIT_ACCESSOR,
+                      text_or_nothing(wrapping->wrapped_accessor));
+    text_close(w);
+}
+
+/* The data of a reply, or what can be said about a body of another type than JSON. */
+static void put_data(struct audit_writer *a, const struct audit_reply *reply)
+{
+    struct text_writer *w = &a->w;
+    if (reply->data.len > sizeof "{}" - 1) {
+        text_key_raw(w, KEY("data"));
+        audit_put_json(a, reply->data, exempt_of(reply->exempt), reply->listing);
+        return;
+    }
+    if (reply->raw_type == NULL)
+        return;
+    ASSERT(reply->http != 0);
+    text_key_raw(w, KEY("data"));
+    text_open_object(w);
+    put_str(w, KEY("http_content_type"), reply->raw_type);
+    put_int(w, KEY("http_status_code"), reply->http);
+    text_key_raw(w, KEY("http_raw_body_bytes"));
+    text_put_uint(w, reply->raw_bytes);
+    text_close(w);
+}
+
+static void put_reply_headers(struct text_writer *w, const struct audit_reply *reply)
+{
+    if (reply->n_headers == 0)
+        return;
+    ASSERT(reply->headers != NULL);
+    text_key_raw(w, KEY("headers"));
+    text_open_object(w);
+    for (size_t i = 0; i < reply->n_headers; i++) {
+        text_key_bytes(w, reply->headers[i].name);
+        text_open_list(w);
+        text_put_bytes(w, reply->headers[i].value);
+        text_close(w);
+    }
+    text_close(w);
+}
+
+static void put_reply(struct audit_writer *a, const struct audit_reply *reply)
+{
+    const struct field_strings warnings = {reply->warnings, reply->n_warnings, true};
+    struct text_writer *w = &a->w;
+    ASSERT(w->depth == 1);
+    ASSERT(reply->wrapping == NULL || reply->data.len == 0);
+    text_key_raw(w, KEY("response"));
+    text_open_object(w);
+    put_int(w, KEY("http_status"), reply->http);
+    put_new_token(a, reply->auth);
+    put_mount(w, &reply->mount);
+    if (reply->lease_id != NULL) {
+        text_key_raw(w, KEY("secret"));
+        text_open_object(w);
+        put_text(w, KEY("lease_id"), reply->lease_id);
+        text_close(w);
+    }
+    put_data(a, reply);
+    put_texts(w, KEY("warnings"), warnings);
+    put_wrapping(a, reply->wrapping);
+    put_reply_headers(w, reply);
+    text_close(w);
+}
+
+enum status audit_facts_reply(struct audit_record *part, int64_t time_ms,
+                              const struct audit_reply *reply, const char *error,
+                              struct audit_record **ret_record)
+{
+    struct audit_writer a;
+    ASSERT(reply->http != 0);
+    ASSERT(reply->data.len == 0 || reply->raw_type == NULL);
+    begin_record(&a, part, RECORD_BYTES + reply->data.len, time_ms, "response");
+    put_reply(&a, reply);
+    put_text(&a.w, KEY("error"), error);
+    if (reply->forwarded)
+        put_bool(&a.w, KEY("forwarded"), true);
+    text_close(&a.w);
+    return end(&a, ret_record);
+}

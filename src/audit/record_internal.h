@@ -1,0 +1,42 @@
+/* The memory of a record. Inside src/audit.
+ *
+ * `text` alternates between JSON and the plain texts of the holes:
+ *
+ *   {"auth":{"accessor":  E3k…  ,"display_name":"root"},"request":{"data":{"a":  s3cret  }}}
+ *   ╰──── JSON ─────────╯╰ hole ╯╰─────────────── JSON ────────────────────────╯╰─ hole ─╯╰─ …
+ *
+ * A hole of a text stands for a whole JSON string, with its quotes. The two marks around the names
+ * of a listing contain no text. */
+#ifndef HOLDFAST_AUDIT_RECORD_INTERNAL_H
+#define HOLDFAST_AUDIT_RECORD_INTERNAL_H
+
+#include "audit/record.h"
+
+#include <stdatomic.h>
+
+enum audit_hole_kind {
+    AUDIT_STRING,   /* a string of a body */
+    AUDIT_SECRET,   /* a token */
+    AUDIT_ACCESSOR, /* an accessor of a token */
+    AUDIT_LIST,     /* mark before the names of a listing */
+    AUDIT_LIST_END, /* mark after the names */
+};
+
+struct audit_hole {
+    enum audit_hole_kind kind;
+    uint32_t at;      /* where the plain text begins in `text` */
+    uint32_t len;     /* length of the plain text */
+    uint32_t entries; /* AUDIT_LIST: number of names */
+    uint32_t end;     /* AUDIT_LIST: index of the AUDIT_LIST_END */
+};
+
+struct audit_record {
+    atomic_uint refs;
+    struct buf text;
+    struct buf holes; /* array of struct audit_hole */
+    /* Another record whose members are shown at `part_at`, in front of every hole; NULL: none. */
+    struct audit_record *part;
+    size_t part_at;
+};
+
+#endif

@@ -1,0 +1,51 @@
+/* Making an audit record (record.h). One thread.
+ *
+ * Keys, numbers, booleans and null are written as they are; every text that a device may have to
+ * hide becomes a hole. */
+#ifndef HOLDFAST_AUDIT_RECORD_WRITE_H
+#define HOLDFAST_AUDIT_RECORD_WRITE_H
+
+#include "audit/record_internal.h"
+#include "text/json.h"
+
+/* A record in the making. */
+struct audit_writer {
+    struct text_writer w; /* for everything that is no hole */
+    struct buf text, holes;
+    struct audit_record *part;
+    size_t part_at;
+};
+
+/* Keys of a body whose strings stay readable: the keys that a mount exempts. A string is exempt if
+ * the innermost key above it is one of them, as upstream decides it. */
+struct audit_exempt {
+    const char *const *keys;
+    size_t n;
+};
+
+/* `bytes` is the expected size. */
+void audit_writer_begin(struct audit_writer *a, size_t bytes);
+void audit_writer_done(struct audit_writer *a); /* drop an unfinished record */
+/* Turn what was written into a record with one reference; the writer is empty again. ST_NOMEM;
+ * ST_TOO_BIG. */
+NODISCARD enum status audit_writer_end(struct audit_writer *a, struct audit_record **ret_record);
+
+/* Put a string as a hole: AUDIT_STRING, AUDIT_SECRET or AUDIT_ACCESSOR. */
+void audit_put_hole(struct audit_writer *a, enum audit_hole_kind kind, struct bytes plain);
+/* Put a member whose value is a hole. `key` is JSON text, as of text_key_raw. A text of length 0 is
+ * left out. */
+void audit_member_hole(struct audit_writer *a, struct bytes key, enum audit_hole_kind kind,
+                       struct bytes plain);
+/* Put the members of another record, which is an object, into the open object. The record takes a
+ * reference. Once, and before any hole. */
+void audit_put_part(struct audit_writer *a, struct audit_record *part);
+/* Put the parsed body of a request. */
+void audit_put_tree(struct audit_writer *a, const struct text_value *tree,
+                    struct audit_exempt exempt);
+/* Put the JSON that a handler wrote. `listing`: the members `keys` and `key_info` of the object are
+ * marked, so that a device can show their number of entries alone. Text that is no JSON is put as
+ * one hole. */
+void audit_put_json(struct audit_writer *a, struct bytes json, struct audit_exempt exempt,
+                    bool listing);
+
+#endif

@@ -1,0 +1,360 @@
+/* The audit records of a request: what they say, and which devices get them (PROTOCOL R20). */
+#include "audit/facts.h"
+#include "auth/wrapping.h"
+#include "router/pipeline/pipe_phases.h"
+#include "text/json.h"
+
+enum status pipe_find_devices(struct pipe *p)
+{
+    struct audit_set *set;
+    struct req *req = &p->req;
+    ASSERT(req->host->audit != NULL);
+    p->once |= PIPE_ONCE_DEVICES;
+    if ((p->once & PIPE_ONCE_RECORDED) != 0) /* the reply goes to the devices of the request */
+        return ST_OK;
+    /* no key reads the devices of the state: those of the configuration file are left */
+    bool keyless = p->node.sealed || !p->node.initialized;
+    enum status st =
+        audit_find(&p->worker->audit, req->host->audit, keyless ? NULL : req->txn, &set);
+    if (st != ST_OK) {
+        p->once &= ~(unsigned)PIPE_ONCE_DEVICES;
+        return req_fail(req, st, "the settings of the audit devices cannot be read");
+    }
+    if (set->n_uses == 0)
+        set = NULL;
+    if (set == p->devices)
+        return ST_OK;
+    pipe_forget_facts(p);
+    p->devices = set != NULL ? audit_set_ref(set) : NULL;
+    return ST_OK;
+}
+
+bool pipe_is_recorded(const struct pipe *p)
+{
+    bool open = pipe_has_flag(p, ROUTE_OPEN_METRICS) && p->request->open_metrics;
+    return p->devices != NULL && !p->unrecorded && !open && !pipe_has_flag(p, ROUTE_UNRECORDED);
+}
+
+bool pipe_owes_record(const struct pipe *p)
+{
+    return p->devices != NULL && (p->once & PIPE_ONCE_RECORDED) == 0 && pipe_is_recorded(p);
+}
+
+/* The rule that decided, with the names of its policies. Without memory the record lacks them. */
+static struct audit_rule deciding_rule(struct pipe *p)
+{
+    struct req *req = &p->req;
+    const struct policy_rule *rule = req->rule;
+    struct audit_rule out = {.path = NULL};
+    static const char *const root[] = {AUTH_POLICY_ROOT};
+    ASSERT(req->acl != NULL);
+    if (acl_is_root(req->acl)) {
+        out.policies = (struct field_strings){root, 1, true};
+        return out;
+    }
+    if (rule == NULL)
+        return out;
+    out.path = arena_format(req->arena, "%.*s%s", (int)rule->stem.len,
+                            rule->stem.len != 0 ? (const char *)rule->stem.data : "",
+                            rule->star ? "*" : "");
+    if (acl_rule_policies(req->acl, rule, req->arena, &out.policies.items, &out.policies.n) !=
+        ST_OK)
+        out.policies = (struct field_strings){0};
+    const char **caps = arena_alloc(req->arena, CAP_KINDS * sizeof *caps);
+    for (unsigned i = 0, bit; caps != NULL && i < CAP_KINDS; i++) {
+        const char *word = cap_word(i, &bit);
+        if ((rule->caps & bit) != 0)
+            caps[out.caps.n++] = word;
+    }
+    out.caps.items = caps;
+    return out;
+}
+
+static bool names_default(const struct field_strings *policies)
+{
+    for (size_t i = 0; i < policies->n; i++)
+        if (strcmp(policies->items[i], POLICY_DEFAULT) == 0)
+            return true;
+    return false;
+}
+
+static struct audit_auth auth_of(struct pipe *p)
+{
+    const struct req *req = &p->req;
+    const struct auth_token *token = req->token;
+    ASSERT(req->acl == NULL || token != NULL);
+    struct audit_auth auth = {.client_token = stage_bearer(req, p->request)};
+    if (token == NULL)
+        return auth;
+    auth.accessor = token->accessor;
+    auth.display_name = token->display_name;
+    auth.entity_id = token->entity_id;
+    auth.token_type = token->type;
+    auth.policies = token->policies;
+    auth.metadata = token->meta;
+    auth.no_default_policy =
+        !names_default(&token->policies) && req->acl != NULL && !acl_is_root(req->acl);
+    auth.remaining_uses = token->num_uses;
+    auth.ttl_s = auth_token_granted_s(token);
+    auth.issued_ms = token->created_ms;
+    if (req->acl == NULL)
+        return auth;
+    auth.judged = true;
+    auth.allowed = p->verdict != ST_DENIED;
+    auth.rule = deciding_rule(p);
+    return auth;
+}
+
+static struct audit_mount mount_of(const struct req *req)
+{
+    const struct mount *mount = req->mount;
+    struct audit_mount out = {0};
+    if (req->api == NULL)
+        return out;
+    ASSERT(mount == NULL || req_in_txn(req)); /* the transaction holds the mount */
+    out.point = mount != NULL ? mount->path : req->api->prefix;
+    out.type = mount != NULL ? mount->type : req->api->type;
+    out.accessor = mount != NULL ? mount->accessor : NULL;
+    if (out.point != NULL)
+        out.class = bytes_has_prefix(bytes_str(out.point), BYTES("auth/")) ? "auth" : "secret";
+    return out;
+}
+
+static void show_headers(const struct pipe *p, struct audit_facts *facts)
+{
+    const struct audit_set *set = p->devices;
+    for (unsigned i = 0; i < set->n_headers && facts->n_headers < AUDIT_SHOWN_HEADERS_MAX; i++) {
+        struct bytes value = router_header(p->request, set->headers[i].name);
+        if (value.data == NULL)
+            continue;
+        facts->headers[facts->n_headers++] =
+            (struct audit_header_fact){set->headers[i].name, value, set->headers[i].hmac};
+    }
+}
+
+/* The path below the root of the API. Outside of every API: the whole path, with its first '/'. A
+ * malformed one: as the client sent it. */
+static struct bytes path_of(const struct pipe *p)
+{
+    const struct path_target *target = &p->request->target;
+    if (p->req.path.data != NULL)
+        return p->req.path;
+    if (target->path.data != NULL)
+        return target->path;
+    return target->full.data != NULL ? target->full : target->malformed;
+}
+
+static enum status write_facts(struct pipe *p)
+{
+    const struct req *req = &p->req;
+    ASSERT(p->more->facts == NULL && p->devices != NULL);
+    struct audit_facts facts = {
+        .request_id = req->request_id,
+        .operation = stage_operation(req->method),
+        .ns = req->ns,
+        .peer = p->request->peer,
+        .path = path_of(p),
+        .auth = auth_of(p),
+        .mount = mount_of(req),
+        .data = req->data,
+        .wrap_ttl_s = req->wrap_ttl_s,
+    };
+    if (req->mount != NULL)
+        facts.exempt = req->mount->audit_non_hmac_request_keys;
+    show_headers(p, &facts);
+    return audit_facts_write(&facts, &p->more->facts);
+}
+
+/* The keys of a reply that its mount exempts, kept beyond the end of the transaction. */
+static enum status keep_exempt(struct pipe *p)
+{
+    const struct mount *mount = p->req.mount;
+    ASSERT(p->more->facts == NULL);
+    p->more->mount = mount_of(&p->req);
+    p->more->exempt = (struct field_strings){0};
+    if (mount == NULL)
+        return ST_OK;
+    struct arena *arena = p->req.arena;
+    struct audit_mount *out = &p->more->mount;
+    out->point = arena_str(arena, bytes_str(mount->path));
+    out->type = arena_str(arena, bytes_str(mount->type));
+    out->accessor = arena_str(arena, bytes_str(mount->accessor));
+    if (out->point == NULL || out->type == NULL || out->accessor == NULL)
+        return ST_NOMEM;
+    const struct field_strings *keys = &mount->audit_non_hmac_response_keys;
+    const char **copies = arena_alloc(arena, (keys->n + 1) * sizeof *copies);
+    if (copies == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < keys->n; i++) {
+        copies[i] = arena_str(arena, bytes_str(keys->items[i]));
+        if (copies[i] == NULL)
+            return ST_NOMEM;
+    }
+    p->more->exempt = (struct field_strings){copies, keys->n, true};
+    return ST_OK;
+}
+
+static enum status need_facts(struct pipe *p)
+{
+    TRY(pipe_need_more(p));
+    if (p->more->facts != NULL)
+        return ST_OK;
+    TRY(keep_exempt(p));
+    return write_facts(p);
+}
+
+void pipe_keep_facts(struct pipe *p)
+{
+    if (p->devices != NULL && pipe_is_recorded(p) && need_facts(p) != ST_OK)
+        return; /* the record of the reply reports the failure */
+}
+
+void pipe_forget_facts(struct pipe *p)
+{
+    if (p->more != NULL) {
+        audit_record_unref(p->more->facts);
+        p->more->facts = NULL;
+    }
+    audit_set_unref(p->devices);
+    p->devices = NULL;
+}
+
+static void on_recorded(struct audit_op *op, enum status st)
+{
+    struct pipe *p = CONTAINER_OF(op, struct pipe_more, audit)->pipe;
+    p->result = st;
+    pipe_step(p);
+}
+
+static enum status offer(struct pipe *p, struct audit_record *const records[], unsigned n)
+{
+    p->more->audit = (struct audit_op){.done = on_recorded};
+    return audit_offer(&p->worker->audit, p->devices, records, n, &p->more->audit);
+}
+
+static const char *error_text(const struct pipe *p, enum status st)
+{
+    return st != ST_OK ? reply_error_text(p->req.dialect, st, &p->req.error) : NULL;
+}
+
+static enum status make_request(struct pipe *p, struct audit_record **ret_record)
+{
+    enum status refusal = p->verdict;
+    ASSERT((p->once & PIPE_ONCE_RECORDED) == 0);
+    TRY(need_facts(p));
+    if (refusal == ST_OK && (p->once & PIPE_ONCE_HANDLED) == 0)
+        refusal = p->failure; /* refused before the rights of the sender were known */
+    return audit_facts_request(p->more->facts, env_wall_ms(p->worker->env), error_text(p, refusal),
+                               ret_record);
+}
+
+enum status pipe_offer_request(struct pipe *p)
+{
+    struct audit_record *record;
+    TRY(make_request(p, &record));
+    enum status st = offer(p, &record, 1);
+    audit_record_unref(record);
+    return st;
+}
+
+static bool is_json(const char *type)
+{
+    return type != NULL && strcmp(type, "application/json") == 0;
+}
+
+/* Describe the body of the reply. A body that is no JSON is not recorded, only its type and
+ * length. */
+static void describe_body(const struct pipe *p, struct audit_reply *out)
+{
+    const struct req_reply *reply = &p->req.reply;
+    bool whole = p->repeated || reply->kind == REPLY_BARE || reply->kind == REPLY_RAW;
+    ASSERT(out->data.len == 0 && out->raw_type == NULL);
+    if (out->wrapping != NULL || p->failure != ST_OK)
+        return;
+    if (p->reply.file.file != NULL) {
+        out->raw_type = p->reply.content_type;
+        out->raw_bytes = p->reply.file.bytes;
+    } else if (whole && is_json(p->reply.content_type) && reply->encoding == NULL) {
+        out->data = buf_bytes(&p->reply.body);
+    } else if (whole && p->reply.content_type != NULL) {
+        out->raw_type = p->reply.content_type;
+        out->raw_bytes = p->reply.body.len;
+    } else if (reply->kind == REPLY_DATA) {
+        out->data = reply->borrowed.len != 0 ? reply->borrowed : buf_bytes(&reply->data);
+    }
+}
+
+/* Describe the token that the reply gives. A body that cannot be parsed is our mistake: then the
+ * record fails, and so does the request. */
+static enum status describe_token(const struct pipe *p, struct audit_reply *out)
+{
+    const struct req_reply *reply = &p->req.reply;
+    if (out->wrapping != NULL || p->failure != ST_OK || p->repeated || reply->auth.len == 0)
+        return ST_OK;
+    return text_json_parse(p->req.arena, buf_bytes(&reply->auth), &out->auth, NULL);
+}
+
+static void describe_headers(const struct pipe *p, struct audit_reply_header *headers,
+                             struct audit_reply *out)
+{
+    for (size_t i = 0; i < p->reply.n_headers; i++)
+        headers[i] =
+            (struct audit_reply_header){p->reply.headers[i].name, p->reply.headers[i].value};
+    out->headers = headers;
+    out->n_headers = p->reply.n_headers;
+}
+
+static enum status make_reply(struct pipe *p, struct audit_record **ret_record)
+{
+    const struct req_reply *reply = &p->req.reply;
+    const struct wrapping *wrapping = p->repeated ? NULL : reply->wrapping;
+    struct audit_reply_header headers[REPLY_HEADERS_MAX];
+    struct audit_wrapping told;
+    ASSERT(p->more->facts != NULL && p->reply.http != 0);
+    struct audit_reply out = {
+        .http = p->reply.http,
+        .mount = p->more->mount,
+        .listing = stage_lists(&p->req),
+        .exempt = p->more->exempt,
+        .forwarded = p->request->forwarded,
+    };
+    if (wrapping != NULL && p->failure == ST_OK) {
+        told = (struct audit_wrapping){
+            .token = bytes_str(wrapping->bearer),
+            .accessor = wrapping->token.accessor,
+            .wrapped_accessor = wrapping->wrapped_accessor,
+            .creation_path = wrapping->creation_path,
+            .ttl_s = wrapping->creation_ttl_s,
+            .creation_time_ms = wrapping->creation_time_ms,
+        };
+        out.wrapping = &told;
+    }
+    if (p->failure == ST_OK && !p->repeated) {
+        out.lease_id = reply->lease_id;
+        out.warnings = reply->warnings;
+        out.n_warnings = reply->n_warnings;
+    }
+    describe_body(p, &out);
+    TRY(describe_token(p, &out));
+    describe_headers(p, headers, &out);
+    return audit_facts_reply(p->more->facts, env_wall_ms(p->worker->env), &out,
+                             error_text(p, p->failure), ret_record);
+}
+
+enum status pipe_offer_reply(struct pipe *p)
+{
+    struct audit_record *records[AUDIT_TOGETHER];
+    unsigned n = 0;
+    ASSERT(p->phase == PIPE_RECORDING_REPLY);
+    enum status st = need_facts(p);
+    if (st == ST_OK && (p->once & PIPE_ONCE_RECORDED) == 0)
+        st = make_request(p, &records[n++]);
+    if (st != ST_OK)
+        return st;
+    st = make_reply(p, &records[n]);
+    if (st == ST_OK)
+        st = offer(p, records, ++n);
+    while (n > 0)
+        audit_record_unref(records[--n]);
+    return st;
+}

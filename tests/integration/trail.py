@@ -1,0 +1,113 @@
+"""The audit trail of every cluster of the tests, joined with the calls that its nodes answered.
+
+Each node of a cluster has an audit device, a file in the node's folder. The search for leaks
+(leaks.py) reads that file too. When a cluster ends, every answered call must stand in the trail of
+one node: one record of the request, then one of the reply. Standard library only."""
+
+import collections
+import json
+import urllib.parse
+
+NAME = "of-all-tests"
+FILE = "audit.log"
+PATH_MAX = 2000  # what of a path is compared: a record cuts one that is too long
+PROBLEMS_MAX = 20  # shown for one cluster
+
+# Not recorded: probes of load balancers, as upstream, and what a node without a state is asked.
+UNRECORDED = (
+    "sys/health",
+    "sys/leader",
+    "sys/ha-status",
+    "sys/seal-status",
+    "sys/init",
+    "sys/unseal",
+    "sys/storage/raft/join",
+)
+
+watched = {}  # port of a node: the calls of its cluster
+
+
+class Calls:
+    """The answered calls of one cluster."""
+
+    def __init__(self):
+        self.answered = []
+
+    def note(self, port, method, target, answer):
+        request_id = answer.headers.get("X-Secrets-Request-ID")
+        if request_id and answer.status < 500:
+            self.answered.append((port, method, path_of(target), answer.status, request_id))
+
+
+def path_of(target):
+    """The path as records show it, whichever way it is spelled."""
+    raw = urllib.parse.unquote(target.partition("?")[0], errors="replace")
+    path = "/".join(part for part in raw.split("/") if part)
+    return path.removeprefix("v1/")
+
+
+def watch(port, calls):
+    watched[port] = calls
+
+
+def note(port, method, target, answer):
+    if port in watched:
+        watched[port].note(port, method, target, answer)
+
+
+def device(folder):
+    """The block of a node's configuration that declares its audit device."""
+    return {"file": {NAME: {"options": {"file_path": str(folder / FILE), "write_timeout": "60s"}}}}
+
+
+class Trail:
+    """All records of all nodes of a cluster."""
+
+    def __init__(self, nodes):
+        self.kinds = collections.defaultdict(list)  # id of a request: [(node, kind of the record)]
+        self.paths = {}
+        self.problems = []
+        for node in nodes:
+            path = node.dir / FILE
+            if path.exists():
+                self.read(node.name, path)
+
+    def read(self, name, path):
+        with open(path, "rb") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    record = json.loads(line)
+                except ValueError:
+                    self.problems.append(f"{name}: line {number} is no record: {line[:200]!r}")
+                    continue
+                request_id = record["request"]["id"]
+                self.kinds[request_id].append((name, record["type"]))
+                self.paths[request_id] = record["request"].get("path", "")
+
+    def judge(self, calls):
+        for port, method, path, status, request_id in calls.answered:
+            if path in UNRECORDED:
+                continue
+            found = [kind for _, kind in self.kinds.get(request_id, [])]
+            if status == 429 and not found:  # as the settings of the rate limits say
+                continue
+            places = {name for name, _ in self.kinds.get(request_id, [])}
+            if found != ["request", "response"] or len(places) != 1:
+                self.problems.append(
+                    f"{method} {path} at port {port}, answered with {status}: records {found} "
+                    f"of {sorted(places)}")
+            elif path_of(self.paths[request_id])[:PATH_MAX] != path[:PATH_MAX]:
+                self.problems.append(
+                    f"{method} {path}: recorded with the path {self.paths[request_id]!r}")
+        for request_id, records in self.kinds.items():
+            kinds = [kind for _, kind in records]
+            if kinds[0] != "request" or len(kinds) > 2:
+                self.problems.append(f"records {kinds} of {self.paths[request_id]!r}")
+        return self.problems
+
+
+def of_cluster(cluster):
+    """What the trail of a cluster lacks or has too much."""
+    problems = Trail(cluster.nodes).judge(cluster.calls)
+    more = [f"and {len(problems) - PROBLEMS_MAX} more"] if len(problems) > PROBLEMS_MAX else []
+    return [f"trail: {text}" for text in problems[:PROBLEMS_MAX]] + more

@@ -1,0 +1,254 @@
+/* Records with holes: what each form of rendering shows. */
+#include "support.h"
+
+#include "audit/record_write.h"
+#include "base/mem.h"
+#include "crypto/crypto.h"
+
+static const uint8_t salt_key[32] = {9};
+
+static struct audit_render rendering(bool raw)
+{
+    struct audit_render how = {.raw = raw, .hmac_accessor = true};
+    assert_int_equal(crypto_init(NULL), ST_OK);
+    assert_int_equal(hmac_new(bytes_of(salt_key, sizeof salt_key), &how.salt), ST_OK);
+    return how;
+}
+
+static struct audit_record *ended(struct audit_writer *a)
+{
+    struct audit_record *record;
+    assert_int_equal(audit_writer_end(a, &record), ST_OK);
+    return record;
+}
+
+/* Render and compare. "@text@" in `expected` stands for the HMAC of `text`. */
+static void assert_renders(const struct audit_record *record, struct audit_render *how,
+                           const char *expected)
+{
+    CLEANUP(buf_done) struct buf out = {0}, want = {0};
+    for (const char *at = expected; *at != '\0'; at++) {
+        const char *end = *at == '@' ? strchr(at + 1, '@') : NULL;
+        if (end == NULL) {
+            buf_add_u8(&want, (uint8_t)*at);
+            continue;
+        }
+        struct bytes plain = bytes_of((const uint8_t *)at + 1, (size_t)(end - at - 1));
+        char text[AUDIT_HMAC_LEN + 1];
+        assert_int_equal(audit_hmac(how->salt, plain, text), ST_OK);
+        buf_add_str(&want, text);
+        at = end;
+    }
+    assert_int_equal(audit_record_render(record, how, &out), ST_OK);
+    buf_add_u8(&out, 0);
+    buf_add_u8(&want, 0);
+    assert_string_equal((const char *)out.data, (const char *)want.data);
+}
+
+static struct audit_record *record_of_json(const char *json, struct audit_exempt exempt,
+                                           bool listing)
+{
+    struct audit_writer a;
+    audit_writer_begin(&a, 0);
+    text_open_object(&a.w);
+    text_member_int(&a.w, "n", 1);
+    text_key(&a.w, "data");
+    audit_put_json(&a, bytes_str(json), exempt, listing);
+    text_member_bool(&a.w, "end", true);
+    text_close(&a.w);
+    return ended(&a);
+}
+
+static struct audit_record *record_of_tree(const char *json, struct audit_exempt exempt)
+{
+    CLEANUP(arena_done) struct arena arena = {0};
+    const struct text_value *tree;
+    struct audit_writer a;
+    assert_int_equal(text_json_parse(&arena, bytes_str(json), &tree, NULL), ST_OK);
+    audit_writer_begin(&a, 100);
+    text_open_object(&a.w);
+    text_key(&a.w, "data");
+    audit_put_tree(&a, tree, exempt);
+    text_close(&a.w);
+    return ended(&a);
+}
+
+static void tokens_and_accessors_are_shown_as_each_device_wants(void **state)
+{
+    struct audit_writer a;
+    struct audit_render how = rendering(false);
+    (void)state;
+    audit_writer_begin(&a, 0);
+    text_open_object(&a.w);
+    audit_member_hole(&a, BYTES("\"client_token\":"), AUDIT_SECRET, BYTES("hvs.abc"));
+    audit_member_hole(&a, BYTES("\"accessor\":"), AUDIT_ACCESSOR, BYTES("acc"));
+    audit_member_hole(&a, BYTES("\"absent\":"), AUDIT_SECRET, BYTES(""));
+    text_member_str(&a.w, "display_name", "root");
+    text_close(&a.w);
+    struct audit_record *record = ended(&a);
+
+    assert_renders(record, &how,
+                   "{\"client_token\":\"@hvs.abc@\",\"accessor\":\"@acc@\","
+                   "\"display_name\":\"root\"}");
+    how.hmac_accessor = false;
+    assert_renders(record, &how,
+                   "{\"client_token\":\"@hvs.abc@\",\"accessor\":\"acc\","
+                   "\"display_name\":\"root\"}");
+    struct audit_render bare = {.hmac_accessor = true};
+    assert_renders(record, &bare,
+                   "{\"client_token\":\"\",\"accessor\":\"\",\"display_name\":\"root\"}");
+    struct audit_render raw = {.raw = true, .hmac_accessor = true};
+    assert_renders(record, &raw,
+                   "{\"client_token\":\"hvs.abc\",\"accessor\":\"acc\","
+                   "\"display_name\":\"root\"}");
+    audit_record_unref(record);
+    hmac_free(how.salt);
+}
+
+#define BODY                                                                            \
+    "{\"user\":\"eve\",\"n\":12345678901234567890.50,\"b\":true,\"z\":null,\"e\":\"\"," \
+    "\"deep\":[{\"user\":\"x\",\"l\":[\"y\",[\"w\"],1]},\"v\"]}"
+#define HIDDEN                                                                              \
+    "{\"user\":\"@eve@\",\"n\":12345678901234567890.50,\"b\":true,\"z\":null,\"e\":\"@@\"," \
+    "\"deep\":[{\"user\":\"@x@\",\"l\":[\"@y@\",[\"@w@\"],1]},\"@v@\"]}"
+#define EXEMPT                                                                            \
+    "{\"user\":\"eve\",\"n\":12345678901234567890.50,\"b\":true,\"z\":null,\"e\":\"@@\"," \
+    "\"deep\":[{\"user\":\"x\",\"l\":[\"y\",[\"w\"],1]},\"@v@\"]}"
+
+static void strings_of_bodies_are_hidden_at_any_depth(void **state)
+{
+    struct audit_render how = rendering(false), raw = {.raw = true};
+    (void)state;
+    struct audit_record *tree = record_of_tree(BODY, (struct audit_exempt){0});
+    struct audit_record *json = record_of_json(BODY, (struct audit_exempt){0}, false);
+    assert_renders(tree, &how, "{\"data\":" HIDDEN "}");
+    assert_renders(json, &how, "{\"n\":1,\"data\":" HIDDEN ",\"end\":true}");
+    assert_renders(tree, &raw, "{\"data\":" BODY "}");
+    assert_renders(json, &raw, "{\"n\":1,\"data\":" BODY ",\"end\":true}");
+    audit_record_unref(tree);
+    audit_record_unref(json);
+    hmac_free(how.salt);
+}
+
+static void exempt_keys_stay_readable_at_any_depth(void **state)
+{
+    static const char *const keys[] = {"other", "user", "l"};
+    const struct audit_exempt exempt = {keys, ARRAY_LEN(keys)};
+    struct audit_render how = rendering(false);
+    (void)state;
+    struct audit_record *tree = record_of_tree(BODY, exempt);
+    struct audit_record *json = record_of_json(BODY, exempt, false);
+    assert_renders(tree, &how, "{\"data\":" EXEMPT "}");
+    assert_renders(json, &how, "{\"n\":1,\"data\":" EXEMPT ",\"end\":true}");
+    audit_record_unref(tree);
+    audit_record_unref(json);
+    hmac_free(how.salt);
+}
+
+static void escaped_strings_are_hidden_by_their_meaning(void **state)
+{
+    struct audit_render how = rendering(false);
+    (void)state;
+    struct audit_record *json = record_of_json("{\"a\\\"b\":\"x\\u003cy\\\\\",\"c\":\"\\\"\"}",
+                                               (struct audit_exempt){0}, false);
+    assert_renders(json, &how,
+                   "{\"n\":1,\"data\":{\"a\\\"b\":\"@x<y\\@\",\"c\":\"@\"@\"},\"end\":true}");
+    audit_record_unref(json);
+    hmac_free(how.salt);
+}
+
+static void text_that_is_no_json_is_hidden_whole(void **state)
+{
+    static const char *const wrong[] = {"{\"a\":\"b",      "{\"a\":[1}", "]",
+                                        "{\"a\":\"\\q\"}", "{",          "{\"a\":\"s\"}}"};
+    struct audit_render how = rendering(false);
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+        CLEANUP(buf_done) struct buf want = {0};
+        buf_add_format(&want, "{\"n\":1,\"data\":\"@%s@\",\"end\":true}", wrong[i]);
+        buf_add_u8(&want, 0);
+        struct audit_record *json = record_of_json(wrong[i], (struct audit_exempt){0}, true);
+        assert_renders(json, &how, (const char *)want.data);
+        audit_record_unref(json);
+    }
+    hmac_free(how.salt);
+}
+
+static void the_names_of_a_listing_can_be_counted_only(void **state)
+{
+    struct audit_render how = rendering(false);
+    (void)state;
+    struct audit_record *json = record_of_json("{\"keys\":[\"a\",\"b\",\"c\"],\"key_info\":{\"a\":{"
+                                               "\"k\":[\"v\",2]},\"b\":1},\"x\":[\"y\"],"
+                                               "\"in\":{\"keys\":[]}}",
+                                               (struct audit_exempt){0}, true);
+    assert_renders(json, &how,
+                   "{\"n\":1,\"data\":{\"keys\":[\"@a@\",\"@b@\",\"@c@\"],\"key_info\":{\"a\":{"
+                   "\"k\":[\"@v@\",2]},\"b\":1},\"x\":[\"@y@\"],\"in\":{\"keys\":[]}},"
+                   "\"end\":true}");
+    how.elide = true;
+    assert_renders(json, &how,
+                   "{\"n\":1,\"data\":{\"keys\":3,\"key_info\":2,\"x\":[\"@y@\"],"
+                   "\"in\":{\"keys\":[]}},\"end\":true}");
+    audit_record_unref(json);
+    json = record_of_json("{\"keys\":[]}", (struct audit_exempt){0}, true);
+    assert_renders(json, &how, "{\"n\":1,\"data\":{\"keys\":0},\"end\":true}");
+    audit_record_unref(json);
+    json = record_of_json("{\"keys\":[\"a\"]}", (struct audit_exempt){0}, false);
+    assert_renders(json, &how, "{\"n\":1,\"data\":{\"keys\":[\"@a@\"]},\"end\":true}");
+    audit_record_unref(json);
+    hmac_free(how.salt);
+}
+
+static void a_record_lives_until_its_last_reference(void **state)
+{
+    struct audit_render how = rendering(false);
+    (void)state;
+    struct audit_record *record = record_of_json("{\"a\":\"b\"}", (struct audit_exempt){0}, false);
+    assert_true(audit_record_bytes(record) > 20);
+    assert_ptr_equal(audit_record_ref(record), record);
+    audit_record_unref(record);
+    assert_renders(record, &how, "{\"n\":1,\"data\":{\"a\":\"@b@\"},\"end\":true}");
+    audit_record_unref(record);
+    audit_record_unref(NULL);
+    hmac_free(how.salt);
+}
+
+static void a_record_without_memory_is_not_made(void **state)
+{
+    (void)state;
+    for (unsigned n = 1;; n++) {
+        struct audit_writer a;
+        struct audit_record *record = NULL;
+        mem_fail_nth(n);
+        audit_writer_begin(&a, 0);
+        text_open_object(&a.w);
+        audit_member_hole(&a, BYTES("\"token\":"), AUDIT_SECRET, BYTES("t"));
+        text_key(&a.w, "data");
+        audit_put_json(&a, BYTES("{\"a\":\"b\\n\",\"keys\":[\"x\"]}"), (struct audit_exempt){0},
+                       true);
+        text_close(&a.w);
+        enum status st = audit_writer_end(&a, &record);
+        bool failed = mem_fail_nth(0);
+        assert_int_equal(st, failed ? ST_NOMEM : ST_OK);
+        audit_writer_done(&a);
+        audit_record_unref(record);
+        if (!failed)
+            break;
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tokens_and_accessors_are_shown_as_each_device_wants),
+        cmocka_unit_test(strings_of_bodies_are_hidden_at_any_depth),
+        cmocka_unit_test(exempt_keys_stay_readable_at_any_depth),
+        cmocka_unit_test(escaped_strings_are_hidden_by_their_meaning),
+        cmocka_unit_test(text_that_is_no_json_is_hidden_whole),
+        cmocka_unit_test(the_names_of_a_listing_can_be_counted_only),
+        cmocka_unit_test(a_record_lives_until_its_last_reference),
+        cmocka_unit_test(a_record_without_memory_is_not_made),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
