@@ -16,9 +16,9 @@ struct slot {
 /* Records on their way. */
 struct flight {
     struct audit *audit;
-    struct audit_op *op; /* NULL: the request does not wait any more */
+    struct audit_op *op;   /* NULL: the request does not wait any more */
     struct audit_set *set; /* NULL when `op` is NULL */
-    struct list link; /* in audit.waiting while `op` is set */
+    struct list link;      /* in audit.waiting while `op` is set */
     uint64_t begun_ms;
     struct audit_record *records[AUDIT_TOGETHER];
     unsigned accepted[AUDIT_TOGETHER]; /* devices that accepted each record */

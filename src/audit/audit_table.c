@@ -73,8 +73,8 @@ static void leaving_prune(struct table *t)
     t->n_leaving = n;
 }
 
-/* Close a device that no set has any more. A thread that hangs is remembered, so that the end of the
- * process can take back what it holds. */
+/* Close a device that no set has any more. A thread that hangs is remembered, so that the end of
+ * the process can take back what it holds. */
 static void use_leave(struct table *t, struct audit_device *device)
 {
     bool kept = false;

@@ -143,12 +143,30 @@ static void no_answer(const struct device *d, struct reason *ret_why)
     reason_set(ret_why, "no answer within %lld ms", (long long)d->options.write_timeout_ms);
 }
 
-/* The lock is held. */
-static void be_late(struct device *d, const struct reason *why, struct news *news)
+/* Take the newest offers that a late device does not keep. The lock is held; the caller posts
+ * `dropped` without the lock. */
+static void drop_beyond(struct device *d, struct list *dropped)
+{
+    while (!list_empty(&d->queue) && d->queued_bytes + d->held_bytes > d->queue_max) {
+        struct audit_offer *offer = CONTAINER_OF(d->queue.prev, struct audit_offer, link);
+        ASSERT(d->queued_bytes >= offer->bytes);
+        d->queued_bytes -= offer->bytes;
+        list_remove(&offer->link);
+        list_insert_before(dropped->next, &offer->link);
+        offer->st = ST_BUSY;
+        d->dropped++;
+    }
+}
+
+/* The lock is held; the caller posts `dropped` without the lock. */
+static void be_late(struct device *d, const struct reason *why, struct news *news,
+                    struct list *dropped)
 {
     if (d->late)
         return;
+    ASSERT(list_empty(dropped));
     d->late = true;
+    drop_beyond(d, dropped);
     d->why = *why;
     news->level = TRACE_WARN;
     (void)snprintf(news->text, sizeof news->text, "device %s is left out until it answers: %s",
@@ -193,8 +211,10 @@ static bool goes_on(struct device *d, enum status st, const struct reason *why)
 {
     struct news news = {.text = ""};
     struct reason cause = *why;
+    struct list dropped;
     uint64_t count = 0;
     ASSERT(st == ST_TIMEOUT || st == ST_BUSY);
+    list_init(&dropped);
     if (cause.text[0] == '\0')
         no_answer(d, &cause);
     ssize_t n = read(d->sink->wake_fd, &count, sizeof count);
@@ -205,9 +225,10 @@ static bool goes_on(struct device *d, enum status st, const struct reason *why)
     bool ends =
         d->closing && (d->late || sink_now_ms() - d->closing_ms >= d->options.write_timeout_ms);
     if (st == ST_TIMEOUT && !ends)
-        be_late(d, &cause, &news);
+        be_late(d, &cause, &news, &dropped);
     unlock(&d->lock);
     tell(&news);
+    post_all(&dropped);
     if (reopen)
         d->sink->ops->drop(d->sink);
     d->closed_sink |= reopen;
@@ -366,14 +387,13 @@ static void take_batch(struct device *d)
     ASSERT(d->held_bytes == 0);
     while (n < SINK_LINES_MAX && !list_empty(&d->queue)) {
         struct audit_offer *offer = CONTAINER_OF(d->queue.next, struct audit_offer, link);
-        size_t size = audit_record_bytes(offer->record);
-        if (n > 0 && d->held_bytes + size > SINK_BATCH_BYTES)
+        if (n > 0 && d->held_bytes + offer->bytes > SINK_BATCH_BYTES)
             break;
         list_remove(&offer->link);
         list_push(&d->held, &offer->link);
-        d->held_bytes += size;
-        ASSERT(d->queued_bytes >= size);
-        d->queued_bytes -= size;
+        d->held_bytes += offer->bytes;
+        ASSERT(d->queued_bytes >= offer->bytes);
+        d->queued_bytes -= offer->bytes;
         n++;
     }
 }
@@ -447,22 +467,33 @@ static void *device_main(void *arg)
 
 /* Calls of workers. */
 
+/* Put an offer behind the others. The part that the two records of a request share is counted
+ * once: such offers follow each other. The lock is held. */
+static void enqueue(struct device *d, struct audit_offer *offer)
+{
+    const struct audit_record *before = NULL;
+    if (!list_empty(&d->queue))
+        before = CONTAINER_OF(d->queue.prev, struct audit_offer, link)->record;
+    offer->bytes = audit_record_bytes(offer->record, before);
+    ASSERT(offer->bytes > 0);
+    list_push(&d->queue, &offer->link);
+    d->queued_bytes += offer->bytes;
+}
+
 static enum status device_offer(struct audit_device *device, struct audit_offer *offer)
 {
     struct device *d = device_of(device);
     enum status st = ST_OK;
     bool asleep = false;
-    size_t size = audit_record_bytes(offer->record);
     ASSERT(offer->done != NULL && offer->env != NULL);
     lock(&d->lock);
     if (d->closing)
         st = ST_CLOSED;
-    else if (d->late || (!list_empty(&d->queue) && d->queued_bytes + size > d->queue_max))
+    else if (d->late)
         st = ST_BUSY;
     d->dropped += st == ST_BUSY;
     if (st == ST_OK) {
-        list_push(&d->queue, &offer->link);
-        d->queued_bytes += size;
+        enqueue(d, offer);
         asleep = d->sleeping;
         d->sleeping = false; /* one signal is enough until it sleeps again */
     }
@@ -476,13 +507,16 @@ static void device_leave_out(struct audit_device *device)
 {
     struct device *d = device_of(device);
     struct news news = {.text = ""};
+    struct list dropped;
     struct reason why;
+    list_init(&dropped);
     no_answer(d, &why);
     lock(&d->lock);
     if (!list_empty(&d->queue) || !list_empty(&d->held))
-        be_late(d, &why, &news);
+        be_late(d, &why, &news, &dropped);
     unlock(&d->lock);
     tell(&news);
+    post_all(&dropped);
 }
 
 static void device_state(struct audit_device *device, struct audit_device_state *ret_state)
@@ -683,7 +717,7 @@ static enum status make_sink(struct device *d)
     case AUDIT_SOCKET: TRY(sink_socket_new(o, &d->sink)); break;
     case AUDIT_SYSLOG: TRY(sink_syslog_new(o, d->syslog_path, &d->sink)); break;
     }
-    ASSERT(d->sink->options == o);
+    ASSERT(d->sink->options == o && d->sink->ops != NULL);
     d->sink->data_dir = d->data_dir;
     d->sink->chain = &d->chain;
     d->sink->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

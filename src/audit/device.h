@@ -1,4 +1,4 @@
-/* An audit device: a thread with a bounded queue before a file, a socket or syslog.
+/* An audit device: a thread with a queue before a file, a socket or syslog.
  *
  * Workers offer records; the thread takes all that waits, renders each record with the device's own
  * salt, writes all with one write, and posts each result to the loop of its worker. A device that
@@ -10,7 +10,12 @@
  *   AUDIT_FAILING  the last write or open failed. Each batch tries again, and is answered at once;
  *                  without records the thread tries to open the sink every second.
  *   AUDIT_LATE     left out: the thread holds records that it could not write in time. The device
- *                  takes no offers until its thread has an answer for all it holds.
+ *                  takes no offers until its thread has an answer for all it holds, and keeps
+ *                  queue_bytes_max at most: the newest offers beyond are answered with ST_BUSY.
+ *
+ * A device that is not late takes every offer. The memory belongs to requests that wait for their
+ * answers, and the number of requests is bounded.
+ *
  * Each change is logged once.
  *
  * 1. `done` of an accepted offer is called once, on the loop of offer->env, never from inside
@@ -42,6 +47,7 @@ struct audit_offer {
     struct env_task task;
     struct list link;
     enum status st;
+    size_t bytes; /* counted for the record */
 };
 
 enum audit_standing { AUDIT_OPENING, AUDIT_OK, AUDIT_FAILING, AUDIT_LATE };
@@ -80,8 +86,8 @@ static inline void audit_device_unref(struct audit_device *device)
         device->ops->free(device);
 }
 
-/* Any thread. ST_OK: `done` follows. ST_BUSY: the device is late, or its queue is full; the record
- * is counted as dropped. ST_CLOSED. After either, `done` is not called. */
+/* Any thread. ST_OK: `done` follows. ST_BUSY: the device is late; the record is counted as dropped.
+ * ST_CLOSED. After either, `done` is not called. */
 NODISCARD static inline enum status audit_device_offer(struct audit_device *device,
                                                        struct audit_offer *offer)
 {
@@ -109,7 +115,7 @@ struct audit_device_options {
     struct audit_options options;
     const uint8_t *salt;      /* AUDIT_SALT_BYTES; NULL: see audit_device_salt */
     const char *data_dir;     /* no file may lie in this directory; NULL: none */
-    uint64_t queue_bytes_max; /* 0: AUDIT_QUEUE_BYTES; a larger record needs an empty queue */
+    uint64_t queue_bytes_max; /* of a device that is late; 0: AUDIT_QUEUE_BYTES */
     const char *syslog_path;  /* NULL: /dev/log */
 };
 

@@ -26,9 +26,11 @@ void audit_record_unref(struct audit_record *record)
     mem_free(record);
 }
 
-size_t audit_record_bytes(const struct audit_record *record)
+size_t audit_record_bytes(const struct audit_record *record, const struct audit_record *counted)
 {
-    size_t part = record->part != NULL ? audit_record_bytes(record->part) : 0;
+    size_t part = 0;
+    if (record->part != NULL && (counted == NULL || counted->part != record->part))
+        part = audit_record_bytes(record->part, NULL);
     return part + sizeof *record + record->text.cap + record->holes.cap;
 }
 

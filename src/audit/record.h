@@ -18,8 +18,9 @@ struct audit_record;
 /* Add a reference. Any thread. */
 struct audit_record *audit_record_ref(struct audit_record *record);
 void audit_record_unref(struct audit_record *record); /* NULL is allowed */
-/* Bytes of memory that the record occupies. */
-size_t audit_record_bytes(const struct audit_record *record);
+/* Bytes of memory that the record occupies, without a part that it shares with `counted`, a record
+ * that was counted already. NULL: none. */
+size_t audit_record_bytes(const struct audit_record *record, const struct audit_record *counted);
 
 /* Where shared parts of records stand in a buffer, so that the other record of a request copies the
  * part. Zero-initialise for each buffer; the records live as long as it is used. */

@@ -1,7 +1,7 @@
 #include "audit/record_write.h"
 #include "base/mem.h"
 
-enum { SCAN_DEPTH_MAX = 256 };
+enum { SCAN_DEPTH_MAX = 256, TRIM_BYTES = 64 << 10 };
 
 void audit_writer_begin(struct audit_writer *a, size_t bytes)
 {
@@ -27,6 +27,21 @@ static enum status check(const struct audit_writer *a)
     return a->text.len > AUDIT_RECORD_BYTES_MAX ? ST_TOO_BIG : ST_OK;
 }
 
+/* Give back the spare memory of a large buffer: a record may wait in the queue of a device. */
+static void trim(struct buf *b)
+{
+    ASSERT(b->len <= b->cap && !b->failed);
+    if (b->cap - b->len < TRIM_BYTES || b->len == 0)
+        return;
+    uint8_t *data = mem_alloc(b->len);
+    if (data == NULL)
+        return; /* the record keeps its spare memory */
+    memcpy(data, b->data, b->len);
+    size_t len = b->len;
+    buf_done(b);
+    *b = (struct buf){.data = data, .len = len, .cap = len};
+}
+
 enum status audit_writer_end(struct audit_writer *a, struct audit_record **ret_record)
 {
     TRY(check(a));
@@ -34,6 +49,8 @@ enum status audit_writer_end(struct audit_writer *a, struct audit_record **ret_r
     struct audit_record *record = mem_alloc(sizeof *record);
     if (record == NULL)
         return ST_NOMEM;
+    trim(&a->text);
+    trim(&a->holes);
     atomic_init(&record->refs, 1);
     record->text = a->text;
     record->holes = a->holes;

@@ -361,11 +361,12 @@ static void a_full_fifo_is_left_out_and_comes_back(void **state)
     (void)close(fd);
 }
 
-static void a_full_queue_refuses_and_an_empty_one_takes_any_record(void **state)
+static void a_device_in_time_takes_all_and_a_late_one_keeps_a_bounded_queue(void **state)
 {
+    enum { SIZE = 150000 };
     struct world *w = *state;
-    struct audit_device_options device = {.queue_bytes_max = 3000};
-    struct sent first, second, third;
+    struct audit_device_options device = {.queue_bytes_max = 2 * SIZE + SIZE / 2};
+    struct sent sent[4];
     struct reason why;
     assert_int_equal(mkfifo(w->file, 0600), 0);
     int fd = open(w->file, O_RDONLY | O_NONBLOCK);
@@ -373,17 +374,23 @@ static void a_full_queue_refuses_and_an_empty_one_takes_any_record(void **state)
         OPTIONS(&device.options, &why, "file", "file_path", w->file, "write_timeout", "60s"),
         ST_OK);
     world_open_with(w, &device);
-    assert_status(world_offer(w, &first, 1, 200000),
-                  ST_OK); /* larger than the bound and the FIFO */
-    enum status st;
-    while ((st = world_offer(w, &second, 2, 2500)) == ST_BUSY)
-        (void)poll(NULL, 0, 1); /* until the thread took the first */
-    assert_status(st, ST_OK);
-    assert_status(world_offer(w, &third, 3, 1000), ST_BUSY);
-    assert_true(world_state(w).dropped >= 1);
+    assert_status(world_offer(w, &sent[0], 0, SIZE), ST_OK);
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    while (poll(&ready, 1, -1) != 1) /* until the thread writes the first */
+        continue;
+    assert_status(world_offer(w, &sent[1], 1, SIZE), ST_OK);
+    assert_status(world_offer(w, &sent[2], 2, SIZE), ST_OK);
+    assert_status(world_offer(w, &sent[3], 3, 10), ST_OK);
+    assert_true(world_state(w).queued_bytes > device.queue_bytes_max);
+    audit_device_leave_out(w->device);
+    assert_status(world_await(&sent[2]), ST_BUSY);
+    assert_status(world_await(&sent[3]), ST_BUSY);
+    assert_int_equal(world_state(w).dropped, 2);
+    assert_true(world_state(w).queued_bytes <= device.queue_bytes_max);
+    assert_false(sent[0].done || sent[1].done);
     (void)close(fd);
-    assert_status(world_await(&first), ST_IO);
-    assert_status(world_await(&second), ST_IO);
+    assert_status(world_await(&sent[0]), ST_IO);
+    assert_status(world_await(&sent[1]), ST_IO);
 }
 
 static void a_hung_device_can_be_closed(void **state)
@@ -591,7 +598,7 @@ int main(void)
         T(a_file_that_was_taken_away_is_made_anew),
         T(a_fifo_without_a_reader_fails_at_once),
         T(a_full_fifo_is_left_out_and_comes_back),
-        T(a_full_queue_refuses_and_an_empty_one_takes_any_record),
+        T(a_device_in_time_takes_all_and_a_late_one_keeps_a_bounded_queue),
         T(a_hung_device_can_be_closed),
         T(a_thread_that_hangs_at_the_end_gives_its_records_back),
         T(a_queue_is_written_before_the_close),

@@ -41,6 +41,10 @@ static void lines_with_shared_parts_are_whole(void **state)
         assert_status(audit_facts_request(parts[i], 1, NULL, &records[i][0]), ST_OK);
         assert_status(audit_facts_reply(parts[i], 2, &reply, NULL, &records[i][1]), ST_OK);
     }
+    size_t alone_bytes = audit_record_bytes(records[0][1], NULL);
+    assert_int_equal(alone_bytes - audit_record_bytes(parts[0], NULL),
+                     audit_record_bytes(records[0][1], records[0][0]));
+    assert_int_equal(alone_bytes, audit_record_bytes(records[0][1], records[1][0]));
     /* the second record comes at once, a few records later, and after its part was dropped */
     for (unsigned lag = 0; lag < REQUESTS; lag += 7)
         for (unsigned i = 0; i < REQUESTS + lag; i++) {

@@ -205,13 +205,25 @@ static void a_record_lives_until_its_last_reference(void **state)
     struct audit_render how = rendering(false);
     (void)state;
     struct audit_record *record = record_of_json("{\"a\":\"b\"}", (struct audit_exempt){0}, false);
-    assert_true(audit_record_bytes(record) > 20);
+    assert_true(audit_record_bytes(record, NULL) > 20);
     assert_ptr_equal(audit_record_ref(record), record);
     audit_record_unref(record);
     assert_renders(record, &how, "{\"n\":1,\"data\":{\"a\":\"@b@\"},\"end\":true}");
     audit_record_unref(record);
     audit_record_unref(NULL);
     hmac_free(how.salt);
+}
+
+/* A string of 130 KiB lies in a buffer of 256 KiB. */
+static void a_record_keeps_no_spare_memory(void **state)
+{
+    static char json[130 << 10] = "[\"";
+    (void)state;
+    memset(json + 2, 'x', sizeof json - 4);
+    memcpy(json + sizeof json - 3, "\"]", 3);
+    struct audit_record *record = record_of_json(json, (struct audit_exempt){0}, false);
+    assert_in_range(audit_record_bytes(record, NULL), sizeof json, sizeof json + 4096);
+    audit_record_unref(record);
 }
 
 static void a_record_without_memory_is_not_made(void **state)
@@ -248,6 +260,7 @@ int main(void)
         cmocka_unit_test(text_that_is_no_json_is_hidden_whole),
         cmocka_unit_test(the_names_of_a_listing_can_be_counted_only),
         cmocka_unit_test(a_record_lives_until_its_last_reference),
+        cmocka_unit_test(a_record_keeps_no_spare_memory),
         cmocka_unit_test(a_record_without_memory_is_not_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
