@@ -7,19 +7,21 @@
  *   s/ns/NS/lease/LEASE               the index: the record of the lease (lease_kind.h), or nothing
  *   s/ns/NS/token-lease/TOKEN/LEASE   the token has the lease
  *   s/expire/TIME/NS/lease/LEASE      the lease ends at TIME (lease/expiry.h)
- *   s/unfinished/NS/lease/PREFIX      work to do: "TIME VERSION KEY" or "TIME force VERSION KEY":
- *                                     end every lease below PREFIX that existed in VERSION of the
- *                                     state, from KEY of the index on. "TIME KEY", of a build of
- * the first feature level: that was issued at TIME, in ms, or before
+ *   s/unfinished/NS/lease/PREFIX      work to do: "TIME VERSION KEY": end every lease below PREFIX
+ *                                     that existed in VERSION of the state, from KEY of the index
+ *                                     on; VERSION 0: the version that wrote the mark. "TIME KEY",
+ *                                     of a build of the first feature level: that was issued at
+ *                                     TIME, in ms, or before
+ *   s/unfinished/NS/lease/PREFIXforce   the same, and leases that cannot be ended are dropped
  *
  * 1. A lease of a kind without `indexed` has a record, a key below token-lease/ if a token has it
  *    and, unless it never expires, an entry of the expiry index. Only the functions of this folder
  *    write, renew and delete them.
  * 2. A lease whose time has come is not found, whether or not its record was already deleted. So is
  *    a lease whose token, or an ancestor of the token, has ended (PROTOCOL R3).
- * 3. One transaction begins the end of many leases and writes a mark of unfinished work. The active
- *    node reads the mark and ends the other leases, a few in each transaction. A lease that is
- *    issued later stays.
+ * 3. For the end of many leases, a transaction only writes a mark of unfinished work. The active
+ *    node reads the mark and ends the leases, a few in each transaction. A lease that is issued
+ *    later stays.
  * 4. No lease holds up the end of others. A lease whose record or kind cannot be read is skipped
  *    and counted; it cannot be used. */
 #ifndef HOLDFAST_LEASE_LEASE_H
@@ -31,7 +33,7 @@
 enum {
     LEASE_FEATURE = 2, /* feature level of records: builds before read them as names of tokens */
     LEASE_ID_LEN = 24, /* the id after the path: [0-9A-Za-z] */
-    LEASE_STEPS_MAX = 500, /* leases that the first transaction of lease_end_below looks at */
+    LEASE_STEPS_MAX = 500, /* lease_end_below leaves more leases to the active node */
 };
 
 /* Stage a new lease below `path`. The caller sets kind, token (NULL: none), expire_ms, limit_ms,
@@ -64,9 +66,14 @@ struct lease_ended {
     bool all;         /* no lease is left to look at */
     unsigned skipped; /* leases that cannot be ended: record or kind cannot be read */
 };
+/* Stage the end of a stored lease, also of one that lease_find does not find because its time has
+ * come or its token has ended. A lease that cannot be ended is counted as skipped and stays; with
+ * `force` it is dropped. ST_NOT_FOUND; as state_put. */
+NODISCARD enum status lease_end_one(const struct lease_scope *scope, const char *id, bool force,
+                                    struct lease_ended *ended);
 /* Stage the end of every lease below `prefix`, which ends in '/'. Unless `all` is set in the
- * result, there are more than LEASE_STEPS_MAX leases, and the others end later. Leases that cannot
- * be ended stay; with `force` they are dropped. As state_put. */
+ * result, there are more than LEASE_STEPS_MAX leases, and they end later. Leases that cannot be
+ * ended stay; with `force` they are dropped. As state_put. */
 NODISCARD enum status lease_end_below(const struct lease_scope *scope, const char *prefix,
                                       bool force, struct lease_ended *ret_ended);
 /* Stage the end of the leases that a token has, which has ended: of *steps leases at most, and take

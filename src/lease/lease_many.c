@@ -1,16 +1,18 @@
 /* Many leases: the end of every lease below a path, and background work for the expiry index.
  *
- *   lease_end_below ──some left──▶ mark ──upkeep: a part of the rest──▶ mark gone
+ *   lease_end_below ──few──▶ all ended
+ *                   └─many─▶ mark ──upkeep: some of them in each transaction──▶ mark gone
  *
  * The marks are the only record of this work, so another node can go on where one stopped. */
 #include "base/trace.h"
 #include "lease/lease_internal.h"
+#include "state/feature.h"
 #include "text/value.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
 
-#define MARK_FORCE "force "
+#define MARK_FORCE "force" /* after the prefix in the name of a mark; a prefix ends in '/' */
 
 /* A lease whose record or kind cannot be read cannot be ended. lease_find
  * refuses it, so it cannot be used. It stays, is counted and does not hold up the others. A build
@@ -33,8 +35,6 @@ static void count_skipped(const char *id, enum status why, struct lease_ended *e
     atomic_fetch_add(&n_skipped, 1);
 }
 
-/* End a lease that was loaded with the status `st`. If the lease cannot be ended, nothing is
- * staged, and *ret_skipped is true. */
 /* End a lease. If the lease cannot be ended, nothing is staged, and *ret_skipped is true.
  * ST_NOT_FOUND: there is no such lease. */
 static enum status end_or_skip(const struct lease_scope *s, const char *id,
@@ -57,14 +57,24 @@ static enum status end_or_skip(const struct lease_scope *s, const char *id,
     return ST_OK;
 }
 
+enum status lease_end_one(const struct lease_scope *s, const char *id, bool force,
+                          struct lease_ended *ended)
+{
+    bool skipped;
+    ASSERT(id[0] != '\0');
+    TRY(end_or_skip(s, id, ended, &skipped));
+    return skipped && force ? lease_drop(s, id) : ST_OK;
+}
+
 /* A part of the leases below `prefix`: at most `steps` leases, beginning at `from`. */
 struct part {
     const char *prefix;
     /* End the leases that existed in this version of the state. Cluster time cannot tell: it may
-     * step back when the leader changes. 0: a build of the first feature level made the mark, and
-     * before_ms decides. */
+     * step back when the leader changes. In a mark that is written, 0: the version that the mark
+     * makes. */
     uint64_t version;
     int64_t before_ms;
+    bool by_time;      /* the mark of a build of the first feature level: before_ms decides */
     bool force;        /* delete the records of leases that cannot be ended */
     struct bytes from; /* empty: the beginning */
     unsigned steps;
@@ -85,17 +95,14 @@ static bool issued_before(const struct lease_scope *s, const char *id, int64_t b
 static enum status end_entry(const struct lease_scope *s, struct part *part, struct bytes key,
                              size_t prefix_len, uint64_t created)
 {
-    bool skipped;
     const char *id = arena_str(s->txn->arena, bytes_from(key, prefix_len));
     if (id == NULL)
         return ST_NOMEM;
-    if (part->version != 0 ? created > part->version : !issued_before(s, id, part->before_ms))
+    ASSERT(part->by_time || part->version != 0);
+    if (part->by_time ? !issued_before(s, id, part->before_ms) : created > part->version)
         return ST_OK;
-    enum status st = end_or_skip(s, id, &part->ended, &skipped);
-    if (st == ST_NOT_FOUND)
-        return state_delete(s->txn, key);
-    TRY(st);
-    return skipped && part->force ? lease_drop(s, id) : ST_OK;
+    enum status st = lease_end_one(s, id, part->force, &part->ended);
+    return st == ST_NOT_FOUND ? state_delete(s->txn, key) : st;
 }
 
 static enum status end_part(const struct lease_scope *s, struct part *part)
@@ -121,9 +128,15 @@ static enum status end_part(const struct lease_scope *s, struct part *part)
     return ST_OK;
 }
 
-static enum status mark_key(const struct lease_scope *s, const char *prefix, struct bytes *ret_key)
+/* A forced end has a mark of its own, so neither mark takes the place of the other. */
+static enum status mark_key(const struct lease_scope *s, const struct part *part,
+                            struct bytes *ret_key)
 {
-    return expiry_mark_key(s->txn, &lease_expiry, s->ns, prefix, ret_key);
+    const char *id = part->prefix;
+    ASSERT(id[0] != '\0' && id[strlen(id) - 1] == '/');
+    if (part->force)
+        id = arena_format(s->txn->arena, "%s" MARK_FORCE, id);
+    return id != NULL ? expiry_mark_key(s->txn, &lease_expiry, s->ns, id, ret_key) : ST_NOMEM;
 }
 
 /* Store a mark of the remaining work (lease.h). */
@@ -131,34 +144,41 @@ static enum status put_part_mark(const struct lease_scope *s, const struct part 
 {
     CLEANUP(buf_done) struct buf value = {0};
     struct bytes mark;
-    ASSERT(!part->ended.all && part->next.len != 0);
-    ASSERT(part->prefix[0] != '\0');
+    ASSERT(!part->ended.all);
+    ASSERT(part->next.len != 0 || (part->version == 0 && !part->by_time));
     buf_add_format(&value, "%lld ", (long long)part->before_ms);
-    if (part->version != 0)
-        buf_add_format(&value, "%s%" PRIu64 " ", part->force ? MARK_FORCE : "", part->version);
+    if (!part->by_time)
+        buf_add_format(&value, "%" PRIu64 " ", part->version);
     buf_add(&value, part->next);
     TRY(buf_status(&value));
-    TRY(mark_key(s, part->prefix, &mark));
+    TRY(mark_key(s, part, &mark));
     return state_put_exempt(s->txn, mark, buf_bytes(&value)); /* exempt: the mark serves deletion */
 }
 
 enum status lease_end_below(const struct lease_scope *s, const char *prefix, bool force,
                             struct lease_ended *ret_ended)
 {
-    struct part part = {.prefix = prefix,
-                        .version = state_version(s->txn),
-                        .before_ms = s->now_ms,
-                        .force = force,
-                        .steps = LEASE_STEPS_MAX};
+    struct part part = {
+        .prefix = prefix, .before_ms = s->now_ms, .force = force, .steps = LEASE_STEPS_MAX};
     struct bytes below;
     uint64_t newest;
+    bool raised;
+
     ASSERT(prefix[0] != '\0' && prefix[strlen(prefix) - 1] == '/');
-    /* A lease that is issued meanwhile is a conflict: the walk alone is no precondition. */
+    *ret_ended = (struct lease_ended){0};
+    TRY(state_has_feature(s->txn, EXPIRY_FEATURE, &raised));
     TRY(lease_prefix(s->txn->arena, s->ns, prefix, &below));
+    /* The mark means every lease that exists when the mark is written. So this transaction reads no
+     * lease, and conflicts with none that is issued, renewed or ended meanwhile. */
+    if (raised && state_count(s->txn, below) > LEASE_STEPS_MAX)
+        return put_part_mark(s, &part);
+    /* A lease that is issued meanwhile is a conflict: the walk alone is no precondition. */
     TRY(state_newest(s->txn, below, &newest));
+    part.version = state_version(s->txn);
     TRY(end_part(s, &part));
-    ASSERT(part.ended.all || part.steps == 0);
+    ASSERT(part.ended.all || (part.steps == 0 && !raised));
     *ret_ended = part.ended;
+    part.force = false; /* builds of the first feature level know no forced mark */
     return part.ended.all ? ST_OK : put_part_mark(s, &part);
 }
 
@@ -211,36 +231,49 @@ static bool take_word(struct reader *r, struct bytes *ret_word)
 }
 
 /* Read what put_part_mark stored. */
-static enum status read_part_mark(struct bytes value, struct part *part)
+static enum status read_part_mark(const struct state_value *stored, struct part *part)
 {
-    struct reader r = reader_of(value);
+    struct reader r = reader_of(stored->value);
     struct bytes time, version;
+    int64_t n;
 
     if (!take_word(&r, &time) || text_int_parse(time, &part->before_ms) != ST_OK)
         return ST_CORRUPT;
-    part->force = bytes_has_prefix(bytes_of(r.at, reader_left(&r)), BYTES(MARK_FORCE));
-    if (part->force)
-        (void)reader_take(&r, sizeof MARK_FORCE - 1); /* found above */
     part->from = bytes_of(r.at, reader_left(&r));
-    int64_t n;
-    if (take_word(&r, &version) && text_int_parse(version, &n) == ST_OK && n > 0) {
-        part->version = (uint64_t)n;
-        part->from = bytes_of(r.at, reader_left(&r));
-    }
+    part->by_time = !take_word(&r, &version) || text_int_parse(version, &n) != ST_OK || n < 0;
+    if (part->by_time)
+        return ST_OK;
+    ASSERT(stored->modified != 0); /* an earlier transaction wrote the mark */
+    part->version = n != 0 ? (uint64_t)n : stored->modified;
+    part->from = bytes_of(r.at, reader_left(&r));
     return ST_OK;
+}
+
+/* Read the name of a mark. */
+static enum status read_part_name(struct arena *arena, const char *id, struct part *part)
+{
+    size_t len = strlen(id), force = sizeof MARK_FORCE - 1;
+    part->force = len > force && strcmp(id + len - force, MARK_FORCE) == 0;
+    if (part->force)
+        len -= force;
+    if (id[len - 1] != '/')
+        return ST_CORRUPT;
+    part->prefix = arena_str(arena, bytes_of(id, len));
+    return part->prefix != NULL ? ST_OK : ST_NOMEM;
 }
 
 static enum status follow_mark(const struct expiry_task *task, unsigned *steps)
 {
     const struct lease_scope scope = scope_of(task);
-    struct part part = {.prefix = task->id, .steps = *steps};
+    struct part part = {.steps = *steps};
     struct state_value stored;
     struct bytes mark;
 
     ASSERT(task->id[0] != '\0' && *steps > 0);
-    TRY(mark_key(&scope, task->id, &mark));
+    TRY(read_part_name(task->txn->arena, task->id, &part));
+    TRY(mark_key(&scope, &part, &mark));
     TRY(state_get(task->txn, mark, &stored));
-    TRY(read_part_mark(stored.value, &part));
+    TRY(read_part_mark(&stored, &part));
     TRY(end_part(&scope, &part));
     ASSERT(part.steps <= *steps && (part.ended.all || part.steps == 0));
     *steps = part.steps;

@@ -58,11 +58,15 @@ def left(cluster, path="lamp"):
     return answer.data["counts"].get(f"{path}/", 0)
 
 
-def await_none(cluster, path="lamp"):
+def await_left(cluster, holds, path="lamp"):
     deadline = time.monotonic() + PATIENCE_S
-    while left(cluster, path) != 0:
-        assert time.monotonic() < deadline, left(cluster, path)
-        time.sleep(0.05)
+    while (count := left(cluster, path)) is None or not holds(count):
+        assert time.monotonic() < deadline, count
+        time.sleep(0.01)
+
+
+def await_none(cluster, path="lamp"):
+    await_left(cluster, lambda count: count == 0, path)
 
 
 def is_good(node, lease):
@@ -76,15 +80,17 @@ def restart(cluster, node):
 
 
 def test_the_leases_of_a_revoked_token_end_through_a_failover(cluster):
-    """End a token with many leases, and kill the active node before the leases were swept."""
-    parent = cluster.limited(LAMPS)
+    """End a token with many leases through a standby, and kill the active node while it sweeps them:
+    each lease of the token ends, and none of another token's."""
+    parent, other = cluster.limited(LAMPS), cluster.limited(LAMPS)
     made = cluster.active().call("POST", "/v1/auth/token/create", {}, token=parent)
     token = made.json["auth"]["client_token"]
     first = cluster.active()
+    kept = take(first, "mine", cluster.token) + take(first, "many.other", other, 600)
     leases = take(first, "many", token, COUNT)
-    mine = take(first, "mine", cluster.token)
     assert burns(cluster.standbys()[0], "many.7") and is_good(first, leases[-1])
-    assert first.call("POST", "/v1/auth/token/revoke", {"token": parent}).status == 204
+    assert cluster.standbys()[0].call("POST", "/v1/auth/token/revoke", {"token": parent}).status == 204
+    await_left(cluster, lambda count: count < COUNT + len(kept))
     first.kill()
     for node in cluster.nodes:
         if node is not first:
@@ -93,20 +99,18 @@ def test_the_leases_of_a_revoked_token_end_through_a_failover(cluster):
             assert not is_good(node, leases[-1]) and burns(node, "mine")
             answer = node.call("POST", "/v1/sys/leases/renew", {"lease_id": leases[-1]})
             assert answer.status == 400, answer.body
-    await_swept(cluster, 1)
-    assert burns(cluster.active(), "mine")
+    await_swept(cluster, len(kept))
+    assert all(is_good(cluster.active(), lease) for lease in kept)
+    assert burns(cluster.active(), "mine") and burns(cluster.active(), "many.other.599")
     restart(cluster, first)
     assert not burns(first, "many.7") and burns(first, "mine")
-    answer = first.call("PUT", "/v1/sys/leases/revoke", {"lease_id": mine[0]})
-    assert answer.status == 204
+    assert first.call("PUT", "/v1/sys/leases/revoke", {"lease_id": kept[0]}).status == 204
+    assert first.call("POST", "/v1/auth/token/revoke", {"token": other}).status == 204
     await_none(cluster)
 
 
 def await_swept(cluster, count):
-    deadline = time.monotonic() + PATIENCE_S
-    while left(cluster) != count:
-        assert time.monotonic() < deadline, left(cluster)
-        time.sleep(0.02)
+    await_left(cluster, lambda now: now == count)
 
 
 def test_the_leases_of_a_batch_token_end_with_it_or_its_parent(cluster):
@@ -191,3 +195,35 @@ def test_leases_that_expire_at_once_are_gone_and_others_stay(cluster):
         assert not burns(node, "brief.5") and is_good(node, kept[0])
     assert cluster.nodes[1].call("PUT", "/v1/sys/leases/revoke", {"lease_id": kept[0]}).status == 204
     cluster.await_equal_roots()
+
+
+def test_leases_that_expire_while_their_prefix_is_revoked(cluster):
+    """Expiry, the end of all leases below a path and clients that ask for it do not hold each other
+    up: all that is due or below the path ends, and no request fails."""
+    mount(cluster, "gone")
+    kept = take(cluster.active(), "kept", cluster.token)
+    take(cluster.active(), "brief", cluster.token, 3000, ttl="3s")
+    take(cluster.active(), "brief", cluster.token, 3000, ttl="3s", path="gone")
+    take(cluster.active(), "long", cluster.token, 3000, path="gone")
+    await_left(cluster, lambda count: count < 6000, "gone")  # expiry has begun
+    answers = []
+
+    def revoke(node):
+        for _ in range(10000):
+            answer = node.call("PUT", "/v1/sys/leases/revoke-prefix/gone", {"sync": True})
+            answers.append(answer.status)
+            if answer.status != 202:
+                return
+
+    threads = [threading.Thread(target=revoke, args=(node,)) for node in cluster.nodes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_S)
+    assert answers.count(204) == 3 and answers.count(202) == len(answers) - 3, answers[-9:]
+    assert not burns(cluster.active(), "long.5", "gone")
+    await_none(cluster, "gone")
+    await_swept(cluster, 1)
+    assert is_good(cluster.active(), kept[0])
+    assert cluster.nodes[0].call("DELETE", "/v1/sys/mounts/gone").status == 204
+    assert cluster.nodes[1].call("PUT", "/v1/sys/leases/revoke", {"lease_id": kept[0]}).status == 204

@@ -2,6 +2,10 @@
 #include "cli/client.h"
 #include "cli/command/command.h"
 
+#include <time.h>
+
+enum { REVOKE_POLL_MS = 100, REVOKE_WAIT_MS = 10 * 60 * 1000 };
+
 /* Open the body and write the member lease_id. */
 static void open_body(struct cli *cli, struct text_writer *w)
 {
@@ -33,16 +37,21 @@ static int cmd_lease_renew(struct cli *cli)
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
 
-/* Send the request once. With `wait`, repeat it until no lease is left: one request ends a part of
- * many leases, and the status 202 says that some are left. */
+/* Send the request once. With `wait`, repeat it until no lease is left: the status 202 says that
+ * the active node is ending the leases. The pause leaves the log to that work. */
 static int send_revocation(struct cli *cli, const char *path, const struct buf *body, bool wait,
                            struct cli_reply *ret_reply)
 {
-    int code;
-    do {
-        code = cli_request(cli, "PUT", path, body, ret_reply);
-    } while (wait && code == CLI_OK && ret_reply->status == 202);
-    return code;
+    const struct timespec pause = {.tv_nsec = REVOKE_POLL_MS * 1000000L};
+    ASSERT(path[0] != '\0');
+    for (unsigned i = 0; i < REVOKE_WAIT_MS / REVOKE_POLL_MS; i++) {
+        int code = cli_request(cli, "PUT", path, body, ret_reply);
+        if (!wait || code != CLI_OK || ret_reply->status != 202)
+            return code;
+        (void)nanosleep(&pause, NULL); /* a signal shortens the pause */
+    }
+    cli_complain("after ten minutes there are still leases: the active node is ending them");
+    return CLI_REMOTE_ERROR;
 }
 
 static const char *revocation_path(struct cli *cli, bool prefix, bool force)

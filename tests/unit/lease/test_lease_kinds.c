@@ -255,16 +255,98 @@ static void all_leases_below_a_path_end_but_no_later_one(void **ctx)
     assert_status(lease_end_below(&scope, "lamps/", false, &done), ST_OK);
     assert_status(sw_commit(&world, &txn), ST_OK);
     assert_false(done.all);
-    assert_int_equal(ended, LEASE_STEPS_MAX);
+    assert_int_equal(ended, 0);
     sw_begin(&world, &txn);
     /* Another leader's time may be earlier: only the order of the changes counts. */
     const struct lease_scope later = scope_at(&txn, NOW_MS - 1000);
     struct lease lease = {.kind = &lamp_kind, .data = BYTES("late")};
     assert_status(lease_create(&later, &world.worker.env, "lamps/take", &lease), ST_OK);
     assert_status(sw_commit(&world, &txn), ST_OK);
-    assert_int_equal(upkeep_at(NOW_MS + 2), 2);
+    assert_int_equal(upkeep_at(NOW_MS + 2), 7);
     assert_int_equal(keys_below(LEASES), 2); /* the late one, and that of lamps2 */
     assert_int_equal(ended, LEASE_STEPS_MAX + EXPIRY_STEPS + 1);
+}
+
+static void end_below_a(bool force, struct lease_ended *ret)
+{
+    struct state_txn txn;
+    sw_begin(&world, &txn);
+    const struct lease_scope scope = scope_at(&txn, NOW_MS);
+    assert_status(lease_end_below(&scope, "a/", force, ret), ST_OK);
+    assert_status(sw_commit(&world, &txn), ST_OK);
+}
+
+static unsigned marks(void)
+{
+    return keys_below("s/unfinished/root/lease/");
+}
+
+/* A transaction of the active node that ends leases below the path, begun before the others and
+ * committed after them, conflicts with none of them. */
+static void the_end_of_many_leases_reads_none_of_them(void **ctx)
+{
+    (void)ctx;
+    struct state_txn txn, duty;
+    struct lease_ended done;
+    (void)lent("lamps/take", LEASE_STEPS_MAX + 1);
+    sw_begin(&world, &txn);
+    struct lease_scope scope = scope_at(&txn, NOW_MS);
+    assert_status(lease_end_below(&scope, "lamps/", false, &done), ST_OK);
+    assert_false(done.all);
+    sw_begin(&world, &duty); /* ends a hundred leases that are due */
+    assert_status(expiry_upkeep(&expiries, &duty, NOW_MS + HOUR_MS), ST_OK);
+    assert_status(sw_commit(&world, &duty), ST_OK);
+    assert_int_equal(ended, EXPIRY_STEPS);
+    (void)lent("lamps/take", 1); /* the mark means this lease too */
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    (void)lent("lamps/take", 1); /* but not this one */
+    (void)upkeep_at(NOW_MS + 1);
+    assert_int_equal(ended, LEASE_STEPS_MAX + 2);
+    assert_int_equal(keys_below(LEASES), 1);
+    assert_int_equal(marks(), 0);
+}
+
+/* In both orders: a plain end of many leases does not take the place of a forced one. */
+static void a_forced_end_stays_forced(void **ctx)
+{
+    (void)ctx;
+    for (unsigned order = 0; order < 2; order++) {
+        struct lease_ended done;
+        struct state_txn txn;
+        (void)lent("a/lamps", LEASE_STEPS_MAX);
+        sw_begin(&world, &txn);
+        assert_status(state_put(&txn, BYTES(LEASES "a/bad"), BYTES("damage")), ST_OK);
+        assert_status(sw_commit(&world, &txn), ST_OK);
+        end_below_a(order == 0, &done);
+        assert_false(done.all);
+        end_below_a(order == 1, &done);
+        assert_int_equal(marks(), 2);
+        (void)upkeep_at(NOW_MS);
+        assert_int_equal(marks(), 0);
+        assert_int_equal(keys_below(LEASES), 0);
+    }
+}
+
+static void a_mark_without_its_form_is_put_off(void **ctx)
+{
+    (void)ctx;
+    static const char *const names[] = {"lamps", "force", "lamps/forced"};
+    (void)lent("lamps/take", 1);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        struct state_txn txn;
+        struct bytes key;
+        uint64_t before = atomic_load(&counts.put_off);
+        sw_begin(&world, &txn);
+        assert_status(expiry_mark_key(&txn, &lease_expiry, STATE_NS_ROOT, names[i], &key), ST_OK);
+        assert_status(state_put_exempt(&txn, key, BYTES("1 1 ")), ST_OK);
+        assert_status(sw_commit(&world, &txn), ST_OK);
+        assert_int_equal(upkeep_at(NOW_MS), 0);
+        assert_int_equal(atomic_load(&counts.put_off) - before, 1);
+        sw_begin(&world, &txn);
+        assert_status(state_delete(&txn, key), ST_OK);
+        assert_status(sw_commit(&world, &txn), ST_OK);
+    }
+    assert_int_equal(ended, 0);
 }
 
 /* A mark of a build of the first feature level: "TIME KEY". */
@@ -441,15 +523,6 @@ static void leases_without_their_kind_do_not_hold_up_expiry(void **ctx)
     assert_int_equal(upkeep_at(NOW_MS + HOUR_MS + EXPIRY_AGAIN_MS), 1);
     assert_int_equal(ended, 3);
     assert_int_equal(keys_below(LEASES) + keys_below(ENDS) + keys_below(OF_TOKENS), 0);
-}
-
-static void end_below_a(bool force, struct lease_ended *ret)
-{
-    struct state_txn txn;
-    sw_begin(&world, &txn);
-    const struct lease_scope scope = scope_at(&txn, NOW_MS);
-    assert_status(lease_end_below(&scope, "a/", force, ret), ST_OK);
-    assert_status(sw_commit(&world, &txn), ST_OK);
 }
 
 static void leases_without_their_kind_stay_until_they_are_dropped(void **ctx)
@@ -643,6 +716,9 @@ int main(void)
         TEST(expired_leases_end_by_themselves),
         TEST(all_leases_below_a_path_end_but_no_later_one),
         TEST(a_lease_issued_meanwhile_makes_the_end_of_all_run_again),
+        TEST(the_end_of_many_leases_reads_none_of_them),
+        TEST(a_forced_end_stays_forced),
+        TEST(a_mark_without_its_form_is_put_off),
         TEST(the_mark_of_an_older_build_is_followed),
         TEST(a_lease_is_good_only_with_its_token),
         TEST(a_renewal_keeps_token_and_limit),

@@ -118,7 +118,10 @@ static void a_lease_that_cannot_be_ended_is_dropped_by_force(void **ctx)
     expect(post(root, "sys/leases/revoke-force/lamps", NULL), 200, "were dropped");
     expect(counts(""), 200, "\"lease_count\":0");
     put_unreadable("lamps/take/bad/1");
-    expect(post(root, "sys/revoke-force/lamps/take/bad/1", NULL), 204, NULL);
+    expect(post(root, "sys/leases/revoke", "{\"lease_id\":\"lamps/take/bad/1\"}"), 500, NULL);
+    expect(post(root, "sys/revoke-prefix/lamps/take/bad/1", NULL), 200, "1 leases cannot be ended");
+    expect(counts(""), 200, "\"lease_count\":1");
+    expect(post(root, "sys/revoke-force/lamps/take/bad/1", NULL), 200, "were dropped");
     expect(counts(""), 200, "\"lease_count\":0");
 }
 
@@ -151,6 +154,40 @@ static void a_renewal_says_why_a_lease_is_not_found(void **ctx)
     expect(post(root, "sys/leases/renew", body), 400, "{\"errors\":[\"lease not found\"]}");
 }
 
+static unsigned stored(void)
+{
+    struct store_pin pin;
+    assert_status(store_pin(w.m.store, "test", 0, &pin), ST_OK);
+    unsigned n = (unsigned)store_count(&pin, BYTES("s/ns/root/lease/lamps/"));
+    n += (unsigned)store_count(&pin, BYTES("s/ns/root/token-lease/"));
+    store_unpin(&pin);
+    return n;
+}
+
+/* A revocation ends what a use of the lease would not find, but the sweep has still to delete. */
+static void an_ended_lease_that_is_still_stored_ends_with_its_revocation(void **ctx)
+{
+    (void)ctx;
+    static const char *const paths[] = {"sys/leases/revoke", "sys/revoke"};
+    char id[200], path[300], body[300];
+    for (unsigned way = 0; way < 6; way++) { /* four ways to name the lease; two ways to end */
+        struct made m = make(root, "{\"policies\":\"root\"}");
+        const char *at = paths[way % 2];
+        (void)snprintf(id, sizeof id, "%s", take_lamp(m.token, "lamps/take/a"));
+        assert_int_equal(stored(), 2);
+        if (way < 4)
+            w.later_ms += 600000;
+        else
+            expect(post(root, "auth/token/revoke", about("token", m.token)), 204, NULL);
+        expect(as(root, METHOD_GET, "lamps/take/a", NULL), 404, NULL);
+        assert_int_equal(stored(), 2);
+        (void)snprintf(path, sizeof path, "%s%s/%s", at, way < 2 ? "-prefix" : "", id);
+        (void)snprintf(body, sizeof body, "{\"lease_id\":\"%s\"}", id);
+        expect(way < 4 ? post(root, path, NULL) : post(root, at, body), 204, NULL);
+        assert_int_equal(stored(), 0);
+    }
+}
+
 #define LAMPS(f) cmocka_unit_test_setup_teardown(f, open_lamps, close_world)
 
 int main(void)
@@ -161,6 +198,7 @@ int main(void)
         LAMPS(a_lease_that_cannot_be_ended_is_dropped_by_force),
         LAMPS(a_client_that_does_not_wait_gets_202),
         LAMPS(a_renewal_says_why_a_lease_is_not_found),
+        LAMPS(an_ended_lease_that_is_still_stored_ends_with_its_revocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,11 +47,17 @@ static const struct field all_fields[] = {
 };
 static const struct schema sys_leases_all_schema = SCHEMA(struct sys_leases_all, all_fields);
 
+static enum status need_id(struct req *req)
+{
+    const struct sys_lease *in = req_body(req);
+    return in->lease_id[0] != '\0' ? ST_OK
+                                   : req_fail(req, ST_INVALID, "lease_id must be specified");
+}
+
 static enum status find(struct req *req, const struct lease_scope *scope, struct lease *ret_lease)
 {
     const struct sys_lease *in = req_body(req);
-    if (in->lease_id[0] == '\0')
-        return req_fail(req, ST_INVALID, "lease_id must be specified");
+    TRY(need_id(req));
     return lease_find(scope, in->lease_id, ret_lease);
 }
 
@@ -146,34 +152,35 @@ static void reply_revoked(struct req *req, bool sync)
     req->reply.kind = REPLY_DATA; /* the envelope, without data */
 }
 
+static void warn_skipped(struct req *req, unsigned skipped, bool force)
+{
+    if (skipped != 0 && force)
+        req_warn(req,
+                 "%u leases could not be ended and were dropped: what they lent may stay in use.",
+                 skipped);
+    else if (skipped != 0)
+        req_warn(req,
+                 "%u leases cannot be ended, because no module can read them. revoke-force "
+                 "drops them.",
+                 skipped);
+}
+
+/* A lease whose time has come, or whose token has ended, may still be stored: it ends now. */
 static enum status sys_lease_revoke(struct req *req)
 {
     const struct sys_lease *in = req_body(req);
+    struct lease_ended ended = {0};
     struct lease_scope scope;
-    struct lease lease;
     ASSERT(req_in_txn(req));
+    TRY(need_id(req));
     TRY(req_lease_scope(req, &scope));
-    enum status st = find(req, &scope, &lease);
-    if (st == ST_OK)
-        st = lease_end(&scope, &lease);
+    enum status st = lease_end_one(&scope, in->lease_id, false, &ended);
     if (st != ST_NOT_FOUND) /* an unknown lease: nothing to change */
         TRY(st);
+    if (ended.skipped != 0)
+        return ST_CORRUPT;
     reply_revoked(req, in->sync);
     return ST_OK;
-}
-
-/* End the one lease that a prefix may name. A lease that cannot be ended does not hold up the
- * leases below the prefix. */
-static enum status revoke_one(const struct lease_scope *scope, const char *id, bool force)
-{
-    struct lease lease;
-    ASSERT(id[0] != '\0');
-    enum status st = lease_find(scope, id, &lease);
-    if (st == ST_OK)
-        return lease_end(scope, &lease);
-    if (st == ST_CORRUPT)
-        return force ? lease_drop(scope, id) : ST_OK;
-    return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
 static enum status revoke_below(struct req *req, bool force)
@@ -193,20 +200,14 @@ static enum status revoke_below(struct req *req, bool force)
         return ST_NOMEM;
     ASSERT(strlen(one) == len && strlen(below) == len + 1);
     TRY(req_lease_scope(req, &scope));
-    TRY(revoke_one(&scope, one, force));
     TRY(lease_end_below(&scope, below, force, &ended));
+    enum status st = lease_end_one(&scope, one, force, &ended);
+    if (st != ST_NOT_FOUND) /* the prefix is not also the name of a lease */
+        TRY(st);
     reply_revoked(req, in->sync && ended.all);
     if (!ended.all)
-        req_warn(req, "More than %d leases: the active node is ending the rest.", LEASE_STEPS_MAX);
-    if (ended.skipped != 0 && force)
-        req_warn(req,
-                 "%u leases could not be ended and were dropped: what they lent may stay in use.",
-                 ended.skipped);
-    else if (ended.skipped != 0)
-        req_warn(req,
-                 "%u leases cannot be ended, because no module can read them. revoke-force "
-                 "drops them.",
-                 ended.skipped);
+        req_warn(req, "More than %d leases: the active node is ending them.", LEASE_STEPS_MAX);
+    warn_skipped(req, ended.skipped, force);
     return ST_OK;
 }
 
@@ -318,7 +319,7 @@ static enum status sys_leases_all(struct req *req)
         .method = METHOD_POST, .path = pattern, .handler = sys_leases_revoke_below,         \
         .flags = ROUTE_SUDO, .body = &sys_leases_below_schema, .statuses = "200 202",       \
         .help = "End all leases below a path. If there are many, the reply is 202 and the " \
-                "active node ends the rest."                                                \
+                "active node ends them."                                                    \
     }
 #define REVOKE_FORCE(pattern)                                                            \
     {                                                                                    \

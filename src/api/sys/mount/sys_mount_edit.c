@@ -210,7 +210,7 @@ enum status sys_mount_end_leases(struct req *req, const char *path)
     TRY(req_lease_scope(req, &scope));
     TRY(lease_end_below(&scope, path, false, &ended));
     if (!ended.all)
-        req_warn(req, "More than %d leases: the active node is ending the rest.", LEASE_STEPS_MAX);
+        req_warn(req, "More than %d leases: the active node is ending them.", LEASE_STEPS_MAX);
     return ST_OK;
 }
 
