@@ -97,7 +97,7 @@ void admin_forget(struct cluster *c, uint64_t process)
     c->admin.last = ST_UNKNOWN_OUTCOME;
 }
 
-static void ask(struct cluster *c, struct node *leader, enum admin what)
+static void ask(struct cluster *c, struct node *leader, enum admin_act what)
 {
     struct administrator *a = &c->admin;
     core_say(&c->core, "admin: %s asked to %s %s (%" PRIx64 ")", leader->name, names[what],
@@ -148,7 +148,7 @@ static struct node *newcomer(struct cluster *c, const struct rlog_status *status
     struct node *n = blank_machine(c);
     if (n != NULL) {
         node_blank(n);
-        node_start(n);
+        node_boot(n);
     }
     return n;
 }
@@ -270,7 +270,7 @@ bool admin_repair(struct cluster *c)
     return repair_one(c, leader, &status);
 }
 
-static enum admin choose(struct cluster *c)
+static enum admin_act choose(struct cluster *c)
 {
     unsigned total = 0, i = 0;
     for (unsigned k = 0; k < ADMINS; k++)
@@ -280,14 +280,14 @@ static enum admin choose(struct cluster *c)
     uint64_t at = rng_below(&c->rng, total);
     while (at >= c->profile.admin_weight[i])
         at -= c->profile.admin_weight[i++];
-    return (enum admin)i;
+    return (enum admin_act)i;
 }
 
 static void act(struct cluster *c)
 {
     struct rlog_status status;
     struct node *leader = cluster_leader(c);
-    enum admin what = choose(c);
+    enum admin_act what = choose(c);
     if (what == ADMIN_SNAPSHOT) {
         do_snapshot(c);
         return;

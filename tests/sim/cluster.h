@@ -79,7 +79,7 @@ struct administrator {
     enum status last; /* how the last one ended */
     bool deaf;        /* to answers: what was asked may have happened */
     uint64_t process; /* of the node it was asked of */
-    enum admin what;
+    enum admin_act what;
     unsigned slot; /* concerned */
     uint64_t started_ns;
 };
@@ -115,10 +115,10 @@ struct cluster {
 
 /* node.c */
 void node_init(struct cluster *c, unsigned slot);
-void node_start(struct node *n);
+void node_boot(struct node *n);
 void node_power_off(struct node *n, uint64_t down_ns); /* unsynced writes are lost */
 void node_kill(struct node *n, uint64_t down_ns);      /* unsynced writes stay */
-void node_stop(struct node *n, uint64_t down_ns);      /* a proper stop; it may take a moment */
+void node_halt(struct node *n, uint64_t down_ns);      /* a proper stop; it may take a moment */
 void node_blank(struct node *n); /* a new machine with an empty disk and an id never used */
 /* n's connection to `by` is reset, and a new one refused. */
 void node_refused(struct node *n, const struct node *by);

@@ -40,7 +40,7 @@ static void ending_minority(struct cluster *c)
         if (off[i])
             core_cancel(&c->core, &m->restart);
         else if (m->state == NODE_DOWN)
-            node_start(m);
+            node_boot(m);
     }
 }
 
@@ -263,7 +263,7 @@ static void ending_amnesia(struct cluster *c)
         node_power_off(leader, SIM_MS);
         core_cancel(&c->core, &leader->restart);
         sim_net_heal(&c->net);
-        node_start(others[0]);
+        node_boot(others[0]);
         cluster_run_for(c, 20 * c->profile.election_ms * (uint64_t)SIM_MS);
     }
     sim_net_heal(&c->net);

@@ -212,7 +212,7 @@ static bool fault_node(struct cluster *c, struct node *n, enum fault fault)
     switch (fault) {
     case FAULT_POWER: node_power_off(n, down_ns(c)); return true;
     case FAULT_KILL: node_kill(n, down_ns(c)); return true;
-    case FAULT_STOP: node_stop(n, down_ns(c)); return true;
+    case FAULT_STOP: node_halt(n, down_ns(c)); return true;
     case FAULT_PAUSE:
         sim_env_stall(&n->env, c->core.now_ns + rng_between(&c->rng, 20, 3000) * SIM_MS);
         return true;

@@ -73,7 +73,7 @@ static void on_send(void *ctx, uint64_t to, const struct bytes *parts, unsigned 
 {
     struct node *n = ctx;
     struct node *peer = node_by_id(n->cluster, to);
-    struct route route = {.from = n->slot, .from_id = n->id, .bulk = bulk};
+    struct sim_route route = {.from = n->slot, .from_id = n->id, .bulk = bulk};
     bool linked = false;
     check_sent(n, parts[0]);
     for (unsigned i = 0; i < n->n_peers; i++)
@@ -328,7 +328,7 @@ static void service_unseal(struct node *n)
                   reason.text);
 }
 
-void node_stop(struct node *n, uint64_t down_ns)
+void node_halt(struct node *n, uint64_t down_ns)
 {
     core_say(&n->cluster->core, "%s is stopped", n->name);
     ASSERT(n->process != 0 && !n->stopping);
@@ -502,7 +502,7 @@ static void start_failed(struct node *n, enum status st)
         node_kill(n, rng_between(&c->rng, 50, 500) * SIM_MS);
 }
 
-void node_start(struct node *n)
+void node_boot(struct node *n)
 {
     struct cluster *c = n->cluster;
     struct rlog_options options;
@@ -547,7 +547,7 @@ static void on_restart(struct event *event)
 {
     struct node *n = CONTAINER_OF(event, struct node, restart);
     if (n->state == NODE_DOWN)
-        node_start(n);
+        node_boot(n);
 }
 
 void node_init(struct cluster *c, unsigned slot)

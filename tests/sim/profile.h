@@ -23,7 +23,7 @@ enum fault {
     FAULTS
 };
 
-enum admin {
+enum admin_act {
     ADMIN_ADD,
     ADMIN_PROMOTE,
     ADMIN_REMOVE,

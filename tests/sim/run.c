@@ -99,7 +99,7 @@ void cluster_start_all(struct cluster *c)
 {
     for (unsigned i = 0; i < SLOTS; i++)
         if (c->nodes[i].state == NODE_DOWN)
-            node_start(&c->nodes[i]);
+            node_boot(&c->nodes[i]);
 }
 
 /* A leader is ready and has a write acknowledged. */
@@ -198,7 +198,7 @@ static void cluster_init(struct cluster *c, uint64_t seed, const char *profile, 
     }
     bootstrap_with_wrong_clock(c);
     for (unsigned i = 0; i < c->profile.n_initial_members; i++)
-        node_start(&c->nodes[i]);
+        node_boot(&c->nodes[i]);
 }
 
 static const struct cluster *traced;

@@ -180,7 +180,7 @@ static uint64_t wire_deliver(void *ctx, const struct frame *frame)
 
 static void wire_send(struct wire *w, uint8_t byte)
 {
-    struct route route = {.from = 0, .to = 1, .from_id = 1};
+    struct sim_route route = {.from = 0, .to = 1, .from_id = 1};
     struct bytes part = {&byte, 1};
     sim_net_send(&w->net, &route, &part, 1);
 }

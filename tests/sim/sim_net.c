@@ -60,8 +60,8 @@ static void on_arrival(struct event *event)
         frame_free(frame);
 }
 
-static void frame_post(struct sim_net *net, const struct route *route, const struct bytes *parts,
-                       unsigned n)
+static void frame_post(struct sim_net *net, const struct sim_route *route,
+                       const struct bytes *parts, unsigned n)
 {
     size_t len = 0, at = 0;
     for (unsigned i = 0; i < n; i++)
@@ -89,7 +89,7 @@ static void frame_post(struct sim_net *net, const struct route *route, const str
     core_at(net->core, &frame->event, at_ns);
 }
 
-void sim_net_send(struct sim_net *net, const struct route *route, const struct bytes *parts,
+void sim_net_send(struct sim_net *net, const struct sim_route *route, const struct bytes *parts,
                   unsigned n)
 {
     ASSERT(route->from < SLOTS && route->to < SLOTS);

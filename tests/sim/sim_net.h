@@ -43,12 +43,12 @@ struct sim_net {
 
 void sim_net_init(struct sim_net *net, struct core *core, uint64_t stream);
 void sim_net_done(struct sim_net *net);
-struct route {
+struct sim_route {
     unsigned from, to;
     uint64_t from_id;
     bool bulk;
 };
-void sim_net_send(struct sim_net *net, const struct route *route, const struct bytes *parts,
+void sim_net_send(struct sim_net *net, const struct sim_route *route, const struct bytes *parts,
                   unsigned n);
 void sim_net_heal(struct sim_net *net); /* no cuts */
 /* How long a message of another kind (a client's request) takes; 0 when it is lost. */
