@@ -36,6 +36,11 @@ static const char *const reach_names[REACHES] = {
     [REACH_REKEYED] = "new root key",
     [REACH_CAS_DIFFERS] = "version differs",
     [REACH_LEVEL_RAISED] = "level raised",
+    [REACH_RECORDED] = "request recorded",
+    [REACH_RELAYED] = "recorded by the active node",
+    [REACH_UNRECORDED] = "request not recorded",
+    [REACH_AUDIT_LATE] = "audit device left out",
+    [REACH_ASKED_ONLY] = "record without its change",
 };
 
 const char *reach_name(enum reach r)

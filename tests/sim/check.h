@@ -45,6 +45,11 @@ enum reach {
     REACH_REKEYED,
     REACH_CAS_DIFFERS,
     REACH_LEVEL_RAISED,
+    REACH_RECORDED,
+    REACH_RELAYED,
+    REACH_UNRECORDED,
+    REACH_AUDIT_LATE,
+    REACH_ASKED_ONLY,
     REACHES
 };
 const char *reach_name(enum reach r);

@@ -15,6 +15,9 @@ struct clients;
 struct front;
 struct acl_cache;
 struct token_cache;
+struct trail_devices;
+struct trail_service;
+struct trails;
 
 enum node_state {
     NODE_ABSENT, /* never used, or wiped */
@@ -51,10 +54,12 @@ struct node {
     struct state_log log;
     void (*propose)(struct state_log *log, struct rlog_propose *p); /* the log's own */
     struct state *service;
-    struct token_cache *tokens; /* as a worker has one; NULL: nobody shows tokens */
-    struct acl_cache *acls;     /* likewise */
-    unsigned requests;          /* under way */
-    unsigned exchanging;        /* how many; there is one staged tree */
+    struct token_cache *tokens;          /* as a worker has one; NULL: nobody shows tokens */
+    struct acl_cache *acls;              /* likewise */
+    struct trail_service *trail;         /* NULL: no client's requests are recorded */
+    struct trail_devices *trail_devices; /* of the machine; NULL likewise */
+    unsigned requests;                   /* under way */
+    unsigned exchanging;                 /* how many; there is one staged tree */
     bool may_unseal;
     struct event restart, switch_off;
     bool removed;                             /* from the cluster: its id is used up */
@@ -96,6 +101,7 @@ struct cluster {
     struct rng lies; /* of the hostile peer */
     struct clients *clients;
     struct front *front;
+    struct trails *trails;
     struct event sweep; /* of tokens */
     struct event level; /* the leader looks whether the feature level can rise */
     struct rng levels;  /* of the nodes' builds */

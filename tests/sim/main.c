@@ -104,8 +104,8 @@ int main(int argc, char **argv)
     if (a.verbose)
         setvbuf(stdout, NULL, _IOLBF, 0);
     if (strcmp(what, "--self-test") == 0) {
-        printf("%u passed, 0 failed\n",
-               selftest_core() + selftest_fs() + selftest_lin() + selftest_front());
+        printf("%u passed, 0 failed\n", selftest_core() + selftest_fs() + selftest_lin() +
+                                            selftest_front() + selftest_trail());
         return 0;
     }
     if ((strcmp(what, "--campaign") == 0 || strcmp(what, "--runs") == 0) && a.n_rest == 3) {

@@ -3,6 +3,7 @@
 #include "auth/token_cache.h"
 #include "cluster.h"
 #include "sim_mem.h"
+#include "trail.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -204,8 +205,10 @@ static void process_end(struct node *n, uint64_t down_ns)
     struct cluster *c = n->cluster;
     uint64_t process = n->process;
     check_ending(n);
+    trail_devices_drop(n->trail_devices);
     sim_env_done(&n->env);
     sim_mem_drop(owner_of(n));
+    n->trail = NULL;
     n->rlog = NULL;
     n->service = NULL;
     n->barrier = NULL;
@@ -269,6 +272,7 @@ static void on_propose(struct state_log *log, struct rlog_propose *p)
     uint64_t limit = c->profile.state_bytes_max;
     store_stats(rlog_store(n->rlog), &stats);
     rlog_txn_touch_ops(p->txn, put_seen, &puts);
+    trail_proposed(n, p->txn);
     bool full = limit != 0 && stats.bytes >= limit;
     n->propose(log, p);
     c->tally.reached[REACH_STATE_FULL] += full && puts.any && p->status == ST_STATE_FULL;
@@ -289,11 +293,16 @@ static enum status service_start(struct node *n)
     n->log = state_log_of(n->rlog, &n->env.env);
     n->propose = n->log.propose;
     n->log.propose = on_propose;
-    return state_new(&n->env.env, &n->log, n->barrier, &n->service);
+    TRY(state_new(&n->env.env, &n->log, n->barrier, &n->service));
+    if (n->trail_devices != NULL)
+        n->trail = trail_service_new(n);
+    return ST_OK;
 }
 
 static void service_stop(struct node *n)
 {
+    trail_service_free(n->trail);
+    n->trail = NULL;
     state_free(n->service);
     barrier_free(n->barrier);
     token_cache_free(n->tokens);
@@ -334,6 +343,7 @@ void node_halt(struct node *n, uint64_t down_ns)
     ASSERT(n->process != 0 && !n->stopping);
     n->stopping = true;
     n->down_ns = down_ns;
+    trail_service_stop(n->trail);
     sim_env_enter(&n->env);
     (void)sim_env_leave(&n->env); /* nothing is touched after it */
 }
@@ -381,7 +391,7 @@ static bool on_left(void *ctx)
         node_kill(n, rng_between(&c->rng, 100, 1000) * SIM_MS);
         return false;
     }
-    if (n->stopping && !n->closing && n->requests == 0)
+    if (n->stopping && !n->closing && n->requests == 0 && trail_service_settle(n->trail))
         return close_replica(n);
     if (n->may_unseal && !n->closing) {
         n->may_unseal = false;
@@ -556,6 +566,8 @@ void node_init(struct cluster *c, unsigned slot)
     *n = (struct node){.cluster = c, .slot = slot, .restart = {.fire = on_restart}};
     snprintf(n->name, sizeof n->name, "n%u", slot + 1);
     sim_fs_init(&n->fs, &c->core, 0xD15C + slot);
+    if (trails_enabled(c))
+        n->trail_devices = trail_devices_new(n);
     n->fs.sync_ns_max = c->profile.sync_ns_max;
     n->fs.keep_permille = c->profile.keep_permille;
     unsigned drift = c->profile.drift_ppm_max;

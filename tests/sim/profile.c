@@ -67,9 +67,11 @@ static void draw_extra(struct profile *p, struct rng *r)
 
 /* A stream of its own each: the other runs stay as they are. */
 static void draw_more(struct profile *p, struct rng *extra, struct rng *front, struct rng *votes,
-                      struct rng *levels, struct rng *leases)
+                      struct rng *levels, struct rng *leases, struct rng *audit)
 {
     p->leases = rng_chance(leases, 500);
+    if (rng_chance(audit, 150))
+        p->recorders = (unsigned)rng_between(audit, 2, 4);
     draw_extra(p, extra);
     p->older_permille = (unsigned)PICK(levels, 0, 0, 0, 500);
     if (rng_chance(votes, 250)) {
@@ -454,6 +456,23 @@ static void pin_leases(struct profile *p)
     p->leases = true;
 }
 
+/* Every request is recorded, by audit devices that hang and fail. */
+static void pin_audit(struct profile *p)
+{
+    p->recorders = 6;
+    p->clients = 4;
+    p->value_bytes_max = 200;
+    p->think_ms_max = 30;
+    p->election_ms = 300;
+    p->heartbeat_ms = 30;
+    p->fault_every_ms = 300;
+    p->leader_permille = 500;
+    p->fault_weight[FAULT_CUT] = 20;
+    p->fault_weight[FAULT_KILL] = 20;
+    p->fault_weight[FAULT_POWER] = 10;
+    p->admin_weight[ADMIN_TRANSFER] = 10;
+}
+
 /* Members of an older build, with and without a vote, are upgraded while leaders come and go and
  * tokens are made, renewed and ended. */
 static void pin_upgrade(struct profile *p)
@@ -510,6 +529,7 @@ static const struct {
             {"lies", pin_lies},
             {"tokens", pin_tokens},
             {"leases", pin_leases},
+            {"audit", pin_audit},
             {"upgrade", pin_upgrade},
             {"calm", pin_calm}};
 
@@ -524,7 +544,7 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
     *p = (struct profile){0};
     struct rng extra = rng_make(seed, 0xE7712A), front = rng_make(seed, 0xF2017),
                votes = rng_make(seed, 0x707E5), levels = rng_make(seed, 0x1E7E1),
-               leases = rng_make(seed, 0x1EA5E);
+               leases = rng_make(seed, 0x1EA5E), audit = rng_make(seed, 0xA0D17);
     draw(p, &r);
     if (name[0] == '\0')
         name = "any";
@@ -532,7 +552,7 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
         if (strcmp(pins[i].name, name) != 0)
             continue;
         if (pins[i].pin == NULL)
-            draw_more(p, &extra, &front, &votes, &levels, &leases);
+            draw_more(p, &extra, &front, &votes, &levels, &leases, &audit);
         else
             pins[i].pin(p);
         snprintf(p->name, sizeof p->name, "%s", name);

@@ -76,8 +76,9 @@ struct profile {
     uint64_t state_bytes_max;   /* 0: unbounded */
     unsigned older_permille;    /* of nodes that begin with an older build */
 
-    unsigned fronts; /* clients that show tokens; 0: none */
-    bool leases;     /* they take leases, too */
+    unsigned fronts;    /* clients that show tokens; 0: none */
+    bool leases;        /* they take leases, too */
+    unsigned recorders; /* clients whose requests are recorded; 0: none, and no audit devices */
     unsigned clients, think_ms_max, keys;
     unsigned value_bytes_max;
     unsigned lose_reply_permille;

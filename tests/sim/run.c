@@ -2,6 +2,7 @@
 #include "base/trace.h"
 #include "cluster.h"
 #include "sim_mem.h"
+#include "trail.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -148,7 +149,8 @@ static void await_whole(struct cluster *c)
     }
     clients_stop(c);
     front_stop(c);
-    while (!clients_idle(c) || !front_idle(c))
+    trails_stop(c);
+    while (!clients_idle(c) || !front_idle(c) || !trails_idle(c))
         run_for(c, 100);
     limit = c->core.now_ns + WHOLE_MS * (uint64_t)SIM_MS;
     while (!check_converged(c, &why)) {
@@ -235,6 +237,7 @@ void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcom
     describe(c);
     clients_start(c);
     front_start(c);
+    trails_start(c);
     admin_start(c);
     nemesis_start(c);
     exchange_begin(c);
@@ -249,6 +252,7 @@ void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcom
     await_whole(c);
     clients_check(c);
     front_check(c);
+    trails_check(c);
     c->tally.runs = 1;
     c->tally.frames = c->net.sent;
     c->tally.virtual_ms = c->core.now_ns / SIM_MS;

@@ -17,5 +17,6 @@ unsigned selftest_core(void); /* each returns how many tests passed, or exits wi
 unsigned selftest_fs(void);
 unsigned selftest_lin(void);
 unsigned selftest_front(void);
+unsigned selftest_trail(void);
 
 #endif

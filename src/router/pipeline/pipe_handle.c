@@ -1,5 +1,6 @@
 /* Runs the handler, then commits or confirms its transaction. When another request changed data
  * that the handler read, both steps run again. */
+#include "base/plant.h"
 #include "router/pipeline/pipe_phases.h"
 
 void pipe_forget_reason(struct pipe *p)
@@ -86,7 +87,7 @@ enum pipe_phase pipe_go_commit(struct pipe *p)
     }
     if (!pipe_commits_here(p))
         return pipe_forward(p);
-    if (pipe_owes_record(p))
+    if (pipe_owes_record(p) && !planted(PLANT_AUDIT_AFTER))
         return pipe_record_first(p, PIPE_COMMITTING);
     return p->request->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_COMMITTING;
 }
