@@ -250,7 +250,7 @@ enum status auth_token_use(const struct auth_scope *s, struct auth_token *token)
     if (planted(PLANT_R3_USE_UNCOMMITTED))
         return ST_OK;
     if (token->num_uses == 0)
-        return token_tree_end(s, token, TOKEN_END_TREE);
+        return token_tree_end_in_use(s, token);
     return token_store_put(s, token);
 }
 

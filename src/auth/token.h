@@ -6,7 +6,7 @@
  * the transaction, so a token that is revoked meanwhile authorises nothing (PROTOCOL R3). Cluster
  * time decides expiry (R16).
  *
- * token_store.h lists the keys of a stored token. Three more keys outlive the record:
+ * token_store.h lists the keys of a stored token. Three more keys may outlive the record:
  *
  *   s/unfinished/NS/token/ID      the token has ended; its children, leases and cubbyhole may still
  *                                 exist
@@ -19,7 +19,11 @@
  * 2. A token that has ended gets no new children, leases or records, because its own record is a
  *    precondition of each. So the keys below the token can only become fewer.
  * 3. The id of an ended token is not used again until its children, leases and cubbyhole are
- *    deleted. */
+ *    deleted.
+ * 4. The transaction that adds the first child, lease or item of a cubbyhole also notes in the
+ *    record of the token that the token has keys below it (token_store_keep). The record is a
+ *    precondition of the end of the token. So if the record has no such note, the end leaves
+ *    nothing behind, and needs no mark. */
 #ifndef HOLDFAST_AUTH_TOKEN_H
 #define HOLDFAST_AUTH_TOKEN_H
 

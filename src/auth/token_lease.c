@@ -63,6 +63,12 @@ static enum status token_lease_check_token(const struct lease_scope *s, const ch
     return auth_token_load_id(&scope, id, &token);
 }
 
+static enum status token_lease_keep_token(const struct lease_scope *s, const char *id)
+{
+    const struct auth_scope scope = scope_of(s);
+    return token_store_keep(&scope, id);
+}
+
 static enum status token_lease_check(const struct lease_scope *s, const struct lease *lease)
 {
     return token_lease_check_token(s, token_of(lease)->id);
@@ -76,4 +82,5 @@ const struct lease_kind token_lease_kind = {
     .renew = token_lease_renew,
     .end = token_lease_end,
     .check_token = token_lease_check_token,
+    .keep_token = token_lease_keep_token,
 };

@@ -1,7 +1,8 @@
 /* The stored form of a token: compact, because there may be very many.
  *
  *   format   u8 = 1
- *   flags    u8: 1 renewable, 2 batch, 4 bound to addresses
+ *   flags    u8: 1 renewable, 2 batch, 4 bound to addresses, 8 has keys below it (from
+ *            TOKEN_KEEPS_FEATURE on)
  *   expire   varint, ms; 0: never
  *   parent   text
  *   depth, created ms, renewed ms, creation ttl s, explicit max ttl s, period s, uses: varints
@@ -25,6 +26,7 @@ enum {
     AUTH_ACCESSOR_LEN = 24,
     AUTH_TOKEN_ID_LEN = 32,
     AUTH_TOKEN_DEPTH_MAX = 64, /* most ancestors of a token */
+    TOKEN_KEEPS_FEATURE = 2,   /* feature level of `keeps` */
 };
 
 #define AUTH_TYPE_SERVICE "service"
@@ -52,6 +54,7 @@ struct auth_token {
     unsigned depth;   /* number of ancestors at creation */
     bool orphan, renewable;
     bool limited; /* the token has a limited number of uses */
+    bool keeps;   /* the token has, or had, a child, a lease or a cubbyhole (token.h, 4.) */
 };
 
 /* Whether the token is a batch token: an encrypted record that is stored nowhere. */

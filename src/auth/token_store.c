@@ -3,6 +3,7 @@
 #include "auth/token_tree.h"
 #include "base/plant.h"
 #include "lease/lease.h"
+#include "state/feature.h"
 #include "state/ns_key.h"
 
 static enum status store_key(const struct auth_scope *s, const char *kind, const char *first,
@@ -121,6 +122,29 @@ enum status token_store_update(const struct auth_scope *s, const struct auth_tok
     return token_store_put(s, after);
 }
 
+enum status token_store_keep(const struct auth_scope *s, const char *id)
+{
+    struct token_ref *ref = NULL;
+    struct auth_token token;
+    bool raised;
+
+    ASSERT(id[0] != '\0'); /* a batch token keeps nothing of its own */
+    enum status st = token_store_hold(s, id, &ref);
+    if (st == ST_NOT_FOUND) /* the present request is the last use: its mark tells of the key */
+        return ST_OK;
+    TRY(st);
+    bool keeps = token_ref_get(ref)->keeps;
+    token_ref_drop(ref);
+    if (keeps)
+        return ST_OK;
+    TRY(state_has_feature(s->txn, TOKEN_KEEPS_FEATURE, &raised));
+    if (!raised)
+        return ST_OK;
+    TRY(token_store_load(s, id, &token));
+    token.keeps = true;
+    return token_store_put(s, &token);
+}
+
 enum status token_store_add(const struct auth_scope *s, const struct auth_token *token)
 {
     struct bytes key;
@@ -134,6 +158,7 @@ enum status token_store_add(const struct auth_scope *s, const struct auth_token 
     TRY(state_put(s->txn, key, bytes_str(token->id)));
     if (token->parent[0] == '\0')
         return ST_OK;
+    TRY(token_store_keep(s, token->parent));
     TRY(store_key(s, "child", token->parent, token->id, &key));
     return state_put(s->txn, key, (struct bytes){0});
 }

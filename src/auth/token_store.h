@@ -47,6 +47,11 @@ NODISCARD enum status token_store_put(const struct auth_scope *scope,
 NODISCARD enum status token_store_update(const struct auth_scope *scope,
                                          const struct auth_token *before,
                                          const struct auth_token *after);
+/* Stage the note in the record of a stored token that the token has keys below it: a child, a lease
+ * or an item of its cubbyhole. Does nothing if the record has the note, if an earlier step of this
+ * transaction ended the token, or below TOKEN_KEEPS_FEATURE. The transaction that adds such a key
+ * calls this function. As token_store_load and state_put. */
+NODISCARD enum status token_store_keep(const struct auth_scope *scope, const char *id);
 /* Stage the deletion of a token and its keys. As state_delete. */
 NODISCARD enum status token_store_delete(const struct auth_scope *scope,
                                          const struct auth_token *token);

@@ -1,6 +1,7 @@
 #include "auth/token_tree.h"
 #include "base/trace.h"
 #include "lease/lease.h"
+#include "state/feature.h"
 #include "state/ns_key.h"
 
 #define MARK_TREE "t"
@@ -35,55 +36,8 @@ static enum status put_mark(const struct auth_scope *s, const char *id, enum tok
                             how == TOKEN_END_TREE ? BYTES(MARK_TREE) : BYTES(MARK_CHILDREN));
 }
 
-enum status token_tree_end(const struct auth_scope *s, const struct auth_token *token,
-                           enum token_end how)
-{
-    ASSERT(!auth_token_is_batch(token)); /* a batch token is not stored */
-    TRY(token_store_delete(s, token));
-    return put_mark(s, token->id, how);
-}
-
-static enum status read_mark(const struct auth_scope *s, const char *id, enum token_end *ret_how)
-{
-    struct bytes key;
-    struct state_value stored;
-    TRY(mark_key(s, id, &key));
-    TRY(state_get(s->txn, key, &stored));
-    *ret_how = bytes_eq(stored.value, BYTES(MARK_CHILDREN)) ? TOKEN_END_CHILDREN : TOKEN_END_TREE;
-    return ST_OK;
-}
-
-enum status token_tree_left_children(const struct auth_scope *s, const char *id)
-{
-    enum token_end how;
-    TRY(read_mark(s, id, &how));
-    return how == TOKEN_END_CHILDREN ? ST_OK : ST_NOT_FOUND;
-}
-
-enum status token_tree_is_clean(const struct auth_scope *s, const char *id)
-{
-    struct bytes key;
-    TRY(mark_key(s, id, &key));
-    enum status st = state_exists(s->txn, key);
-    return st == ST_NOT_FOUND ? ST_OK : st == ST_OK ? ST_BUSY : st;
-}
-
-/* Deleting ended tokens */
-
 /* Kinds of keys that a token keeps beside its record. */
 static const char *const kept[] = {"cubby"};
-
-/* Take the id from the end of a key. */
-static enum status last_segment(const struct auth_scope *s, struct bytes key, const char **ret_id)
-{
-    const uint8_t *slash = memrchr(key.data, '/', key.len);
-    ASSERT(slash != NULL);
-    const char *id = arena_str(s->txn->arena, bytes_from(key, (size_t)(slash + 1 - key.data)));
-    if (id == NULL)
-        return ST_NOMEM;
-    *ret_id = id;
-    return ST_OK;
-}
 
 /* Whether no key lies below s/ns/NS/KIND/ID/. */
 static enum status prefix_is_empty(const struct auth_scope *s, const char *kind, const char *id,
@@ -117,14 +71,101 @@ static enum status has_leases(const struct auth_scope *s, const char *id, bool *
     return ST_OK;
 }
 
+/* Whether the token has a child or a lease. */
+static enum status has_more(const struct auth_scope *s, const char *id, bool *ret_has)
+{
+    bool childless;
+    TRY(prefix_is_empty(s, "child", id, &childless));
+    if (childless)
+        return has_leases(s, id, ret_has);
+    *ret_has = true;
+    return ST_OK;
+}
+
+/* Whether keys may be left below a token that ends. If the record does not say so, no key can be
+ * added before this transaction is applied (token.h, 4.); builds before TOKEN_KEEPS_FEATURE added
+ * keys without a word in the record. */
+static enum status leaves_keys(const struct auth_scope *s, const struct auth_token *token,
+                               bool *ret_leaves)
+{
+    bool raised, empty = true;
+    ASSERT(token->id[0] != '\0');
+    *ret_leaves = true;
+    TRY(state_has_feature(s->txn, TOKEN_KEEPS_FEATURE, &raised));
+    if (token->keeps || !raised)
+        return ST_OK;
+    TRY(has_more(s, token->id, ret_leaves));
+    for (size_t i = 0; i < ARRAY_LEN(kept) && !*ret_leaves; i++) {
+        TRY(prefix_is_empty(s, kept[i], token->id, &empty));
+        *ret_leaves = !empty;
+    }
+    return ST_OK;
+}
+
+enum status token_tree_end(const struct auth_scope *s, const struct auth_token *token,
+                           enum token_end how)
+{
+    bool leaves;
+    ASSERT(!auth_token_is_batch(token)); /* a batch token is not stored */
+    TRY(token_store_delete(s, token));
+    TRY(leaves_keys(s, token, &leaves));
+    return leaves ? put_mark(s, token->id, how) : ST_OK;
+}
+
+enum status token_tree_end_in_use(const struct auth_scope *s, const struct auth_token *token)
+{
+    ASSERT(!auth_token_is_batch(token));
+    ASSERT(token->num_uses == 0 && token->limited); /* the last use */
+    TRY(token_store_delete(s, token));
+    return put_mark(s, token->id, TOKEN_END_TREE);
+}
+
+static enum status read_mark(const struct auth_scope *s, const char *id, enum token_end *ret_how)
+{
+    struct bytes key;
+    struct state_value stored;
+    TRY(mark_key(s, id, &key));
+    TRY(state_get(s->txn, key, &stored));
+    *ret_how = bytes_eq(stored.value, BYTES(MARK_CHILDREN)) ? TOKEN_END_CHILDREN : TOKEN_END_TREE;
+    return ST_OK;
+}
+
+enum status token_tree_left_children(const struct auth_scope *s, const char *id)
+{
+    enum token_end how;
+    TRY(read_mark(s, id, &how));
+    return how == TOKEN_END_CHILDREN ? ST_OK : ST_NOT_FOUND;
+}
+
+enum status token_tree_is_clean(const struct auth_scope *s, const char *id)
+{
+    struct bytes key;
+    TRY(mark_key(s, id, &key));
+    enum status st = state_exists(s->txn, key);
+    return st == ST_NOT_FOUND ? ST_OK : st == ST_OK ? ST_BUSY : st;
+}
+
+/* Deleting ended tokens */
+
+/* Take the id from the end of a key. */
+static enum status last_segment(const struct auth_scope *s, struct bytes key, const char **ret_id)
+{
+    const uint8_t *slash = memrchr(key.data, '/', key.len);
+    ASSERT(slash != NULL);
+    const char *id = arena_str(s->txn->arena, bytes_from(key, (size_t)(slash + 1 - key.data)));
+    if (id == NULL)
+        return ST_NOMEM;
+    *ret_id = id;
+    return ST_OK;
+}
+
 /* End a child of a token that ended with its descendants. No request can use the child any more. */
 static enum status child_end(const struct auth_scope *s, const struct auth_token *child)
 {
-    bool childless, leases;
+    bool more;
     TRY(token_store_delete(s, child));
-    TRY(prefix_is_empty(s, "child", child->id, &childless));
-    TRY(has_leases(s, child->id, &leases));
-    return childless && !leases ? drop_kept(s, child->id) : put_mark(s, child->id, TOKEN_END_TREE);
+    TRY(has_more(s, child->id, &more));
+    return more ? put_mark(s, child->id, TOKEN_END_TREE) : drop_kept(s, child->id);
 }
 
 static enum status make_orphan(const struct auth_scope *s, const struct auth_token *child)
@@ -229,10 +270,9 @@ static enum status token_expire(const struct expiry_task *task)
 static enum status token_sweep(const struct expiry_task *task, unsigned *steps)
 {
     const struct auth_scope scope = scope_of(task);
-    bool childless, leases;
-    TRY(prefix_is_empty(&scope, "child", task->id, &childless));
-    TRY(has_leases(&scope, task->id, &leases));
-    if (childless && !leases) /* as most tokens are: no walk, and the mark need not be read */
+    bool more;
+    TRY(has_more(&scope, task->id, &more));
+    if (!more) /* after the last use of most tokens: no walk, and the mark need not be read */
         return mark_finish(&scope, task->id);
     return mark_sweep(&scope, task->leases, task->id, steps);
 }

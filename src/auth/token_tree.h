@@ -1,7 +1,8 @@
 /* The end of a token and of all its descendants.
  *
- * One small transaction ends a token: it deletes the record and the keys that point to the record,
- * and writes a mark:
+ * One small transaction ends a token: it deletes the record and the keys that point to the record.
+ * If the token never had a child, a lease or a cubbyhole, nothing is left (token.h, 4.). Otherwise,
+ * and after the last use of a token, the transaction writes a mark:
  *
  *   s/unfinished/NS/token/ID   "tree" or "children left" (lease/expiry.h)
  *
@@ -9,6 +10,7 @@
  * are the only record of this work, so another node can go on where one stopped.
  *
  *   alive ──end──▶ mark, record gone ──sweep: children, leases, cubbyhole──▶ mark gone
+ *     └──end, never had keys below it──▶ gone
  *
  * The keys below a mark can only become fewer (token.h, 2.). So keys that the sweep reads and does
  * not change are no preconditions. */
@@ -23,9 +25,14 @@ enum token_end {
     TOKEN_END_CHILDREN, /* the children of the token become orphans */
 };
 
-/* Stage the end of a stored token that the caller loaded. As state_put. */
+/* Stage the end of a stored token that the caller loaded. The rest of the transaction stages no
+ * child, lease or item of the cubbyhole of this token. As state_put. */
 NODISCARD enum status token_tree_end(const struct auth_scope *scope, const struct auth_token *token,
                                      enum token_end how);
+/* token_tree_end of a token whose request goes on, and may still add keys below the token: a mark
+ * is written in every case. */
+NODISCARD enum status token_tree_end_in_use(const struct auth_scope *scope,
+                                            const struct auth_token *token);
 
 /* Whether a token that has ended left its children alive. ST_OK: yes. ST_NOT_FOUND: no. Else as
  * state_get. */

@@ -1,5 +1,6 @@
 #include "auth/wrapping.h"
 #include "auth/policy.h"
+#include "state/feature.h"
 #include "state/ns_key.h"
 
 static const struct field info_fields[] = {
@@ -66,6 +67,7 @@ enum status wrapping_create(const struct auth_scope *s, struct env *env, struct 
     w->token.expire_ms = s->now_ms + w->creation_ttl_s * 1000;
     w->token.creation_ttl_s = w->token.explicit_max_ttl_s = w->creation_ttl_s;
     w->token.num_uses = 1;
+    TRY(state_has_feature(s->txn, TOKEN_KEEPS_FEATURE, &w->token.keeps)); /* the body below */
     TRY(auth_token_create(s, env, &w->token, &w->bearer));
     ASSERT(w->token.limited && w->token.num_uses == 1);
     TRY(kept_put(s, w->token.id, "response", &body_schema, &kept));

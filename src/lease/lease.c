@@ -86,6 +86,7 @@ static enum status put_lease_record(const struct lease_scope *s, const struct le
     TRY(renewed ? state_put_exempt(s->txn, key, buf_bytes(&record))
                 : state_put(s->txn, key, buf_bytes(&record)));
     if (!renewed && lease->token[0] != '\0') {
+        TRY(s->kinds->tokens->keep_token(s, lease->token));
         TRY(token_key(s, lease, &key));
         TRY(state_put(s->txn, key, (struct bytes){0}));
     }

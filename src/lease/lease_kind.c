@@ -15,6 +15,7 @@ void lease_kinds_add(struct lease_kinds *kinds, const struct lease_kind *kind)
     }
     ASSERT(!kind->indexed || kind->find != NULL);
     ASSERT(kind->check_token == NULL || kinds->tokens == NULL);
+    ASSERT((kind->keep_token != NULL) == (kind->check_token != NULL));
     if (kind->check_token != NULL)
         kinds->tokens = kind;
     kinds->items[kinds->n++] = kind;

@@ -78,6 +78,8 @@ struct lease_kind {
     /* Only of the kind of tokens: whether the token of this id and all its ancestors are valid.
      * ST_NOT_FOUND: they are not. */
     enum status (*check_token)(const struct lease_scope *scope, const char *token);
+    /* Given with check_token: stage the note that the token of this id has a lease. */
+    enum status (*keep_token)(const struct lease_scope *scope, const char *token);
 };
 
 /* The kind with this name; with an empty name the `indexed` kind. NULL: there is none. */

@@ -1,5 +1,6 @@
 /* The cubbyhole: a private tree of objects for each service token; the module. */
 #include "api/cubbyhole/cubbyhole.h"
+#include "auth/token_store.h"
 #include "router/request/req.h"
 #include "state/ns_key.h"
 
@@ -38,7 +39,9 @@ static enum status cubby_read(struct req *req)
 static enum status cubby_write(struct req *req)
 {
     struct bytes key;
+    const struct auth_scope scope = req_scope(req);
     TRY(tree_key(req, &key));
+    TRY(token_store_keep(&scope, req->token->id));
     return req_put_object(req, key);
 }
 

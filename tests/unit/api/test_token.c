@@ -60,6 +60,7 @@ static void an_id_may_be_chosen_once(void **ctx)
     assert_string_equal(m.token, "my-own");
     assert_int_equal(status_of("my-own"), 200);
     expect(post(root, "auth/token/create", "{\"id\":\"my-own\"}"), 400, "duplicate");
+    make("my-own", "{}");
     assert_int_equal(post(root, "auth/token/revoke", "{\"token\":\"my-own\"}")->http, 204);
     expect(post(root, "auth/token/create", "{\"id\":\"my-own\"}"), 400, "still being revoked");
     clean_up();

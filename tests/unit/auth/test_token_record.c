@@ -5,6 +5,7 @@
 #include "auth/token.h"
 #include "auth/token_batch.h"
 #include "auth/token_cache.h"
+#include "auth/token_lease.h"
 #include "auth/token_record.h"
 #include "auth/token_tree.h"
 #include "auth/token_ttl.h"
@@ -55,7 +56,8 @@ static struct auth_token sample(void)
                                .period_s = 6,
                                .num_uses = INT64_MAX,
                                .depth = 8,
-                               .renewable = true};
+                               .renewable = true,
+                               .keeps = true};
 }
 
 static void a_record_holds_every_field(void **ctx)
@@ -82,6 +84,7 @@ static void a_record_holds_every_field(void **ctx)
     assert_true(out.created_ms == 1 && out.renewed_ms == 3 && out.expire_ms == in.expire_ms);
     assert_true(out.creation_ttl_s == 4 && out.explicit_max_ttl_s == 5 && out.period_s == 6);
     assert_true(out.num_uses == INT64_MAX && out.limited && out.renewable && !out.orphan);
+    assert_true(out.keeps);
     assert_int_equal(out.depth, 8);
 }
 
@@ -111,7 +114,7 @@ static void a_damaged_record_is_refused(void **ctx)
     record.data[0] = 2; /* another format */
     assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_CORRUPT);
     record.data[0] = 1;
-    record.data[1] |= 8; /* a flag we do not know */
+    record.data[1] |= 16; /* a flag we do not know */
     assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_CORRUPT);
 
     buf_clear(&record);
@@ -258,6 +261,171 @@ static void one_use_is_taken_by_one(void **ctx)
     assert_status(auth_token_use(&in_b, &second), ST_OK);
     assert_status(sw_commit(&world, &a), ST_OK);
     assert_status(sw_commit(&world, &b), ST_CONFLICT);
+}
+
+/* What a token gets while another transaction ends it. */
+static enum status give_child(const struct auth_scope *s, const struct auth_token *to)
+{
+    struct auth_token child = child_of(to->id, 0);
+    const char *bearer = NULL;
+    return auth_token_create(s, &world.worker.env, &child, &bearer);
+}
+
+static enum status give_lease(const struct auth_scope *s, const struct auth_token *to)
+{
+    static const struct lease_kind plain = {.name = "plain"};
+    struct lease_kinds kinds = {0};
+    lease_kinds_add(&kinds, &plain);
+    lease_kinds_add(&kinds, &token_lease_kind);
+    const struct lease_scope scope = {
+        .txn = s->txn, .ns = s->ns, .kinds = &kinds, .now_ms = NOW_MS};
+    struct lease lease = {.kind = &plain, .token = to->id, .expire_ms = NOW_MS + 1000};
+    return lease_create(&scope, &world.worker.env, "a", &lease);
+}
+
+static enum status give_wrapped(const struct auth_scope *s, const struct auth_token *to)
+{
+    struct bytes key;
+    TRY(state_ns_key(s->txn->arena, s->ns, "cubby", bytes_str(to->id), "a", &key));
+    TRY(token_store_keep(s, to->id));
+    return state_put(s->txn, key, BYTES("x"));
+}
+
+typedef enum status give_fn(const struct auth_scope *s, const struct auth_token *to);
+static give_fn *const gifts[] = {give_child, give_lease, give_wrapped};
+
+/* The level decides whether an end without anything below the token leaves a mark. */
+static uint64_t marks(void)
+{
+    struct state_txn txn;
+    sw_begin(&world, &txn);
+    uint64_t n =
+        state_count(&txn, BYTES("s/unfinished/")) + state_count(&txn, BYTES("s/ns/root/revoked/"));
+    state_end(&txn);
+    return n;
+}
+
+static uint64_t keys(void)
+{
+    struct state_txn txn;
+    sw_begin(&world, &txn);
+    uint64_t n = state_count(&txn, BYTES("s/"));
+    state_end(&txn);
+    return n;
+}
+
+static enum status end_at_once(const struct auth_scope *s, const char *id)
+{
+    struct auth_token token;
+    TRY(auth_token_load_id(s, id, &token));
+    return token_tree_end(s, &token, TOKEN_END_TREE);
+}
+
+static void a_token_that_had_nothing_leaves_no_key(void **ctx)
+{
+    (void)ctx;
+    sw_raise(&world);
+    uint64_t before = keys();
+    struct auth_token token = child_of("", NOW_MS + 1000);
+    const char *id;
+    struct state_txn txn;
+    (void)created(&token, &id);
+    sw_begin(&world, &txn);
+    struct auth_scope scope = scope_of(&txn);
+    assert_status(end_at_once(&scope, id), ST_OK);
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    assert_int_equal(keys(), before);
+}
+
+/* The end was staged before the token got something, and would leave no mark. */
+static void what_a_token_gets_meanwhile_is_a_conflict_of_its_end(void **ctx)
+{
+    (void)ctx;
+    sw_raise(&world);
+    for (size_t i = 0; i < ARRAY_LEN(gifts); i++) {
+        struct auth_token token = child_of("", 0), held;
+        const char *id;
+        struct state_txn giver, ender, again;
+        (void)created(&token, &id);
+        sw_begin(&world, &ender);
+        sw_begin(&world, &giver);
+        struct auth_scope in_ender = scope_of(&ender), in_giver = scope_of(&giver);
+        assert_status(end_at_once(&in_ender, id), ST_OK);
+        assert_status(auth_token_load_id(&in_giver, id, &held), ST_OK);
+        assert_status(gifts[i](&in_giver, &held), ST_OK);
+        assert_status(sw_commit(&world, &giver), ST_OK);
+        assert_status(sw_commit(&world, &ender), ST_CONFLICT);
+        assert_int_equal(marks(), i);
+        sw_begin(&world, &again);
+        in_ender = scope_of(&again);
+        assert_status(end_at_once(&in_ender, id), ST_OK);
+        assert_status(sw_commit(&world, &again), ST_OK);
+        assert_int_equal(marks(), i + 1); /* the mark says that something is left */
+    }
+}
+
+/* The other order: the token ends first. */
+static void an_ended_token_gets_nothing(void **ctx)
+{
+    (void)ctx;
+    sw_raise(&world);
+    for (size_t i = 0; i < ARRAY_LEN(gifts); i++) {
+        struct auth_token token = child_of("", 0), held;
+        const char *id;
+        struct state_txn giver, ender;
+        (void)created(&token, &id);
+        sw_begin(&world, &ender);
+        sw_begin(&world, &giver);
+        struct auth_scope in_ender = scope_of(&ender), in_giver = scope_of(&giver);
+        assert_status(auth_token_load_id(&in_giver, id, &held), ST_OK);
+        assert_status(gifts[i](&in_giver, &held), ST_OK);
+        assert_status(end_at_once(&in_ender, id), ST_OK);
+        assert_status(sw_commit(&world, &ender), ST_OK);
+        assert_status(sw_commit(&world, &giver), ST_CONFLICT);
+    }
+    assert_int_equal(marks(), 0);
+}
+
+/* Builds of the first feature level add keys without a note in the record, and read no note. */
+static void below_its_level_no_record_has_the_note(void **ctx)
+{
+    (void)ctx;
+    struct auth_token top = child_of("", 0), below, loaded;
+    const char *id;
+    struct state_txn txn;
+    (void)created(&top, &id);
+    below = child_of(id, 0);
+    (void)created(&below, NULL);
+    sw_begin(&world, &txn);
+    struct auth_scope scope = scope_of(&txn);
+    assert_status(auth_token_load_id(&scope, id, &loaded), ST_OK);
+    assert_false(loaded.keeps);
+    state_end(&txn);
+    sw_raise(&world);
+    sw_begin(&world, &txn);
+    scope = scope_of(&txn);
+    assert_status(end_at_once(&scope, id), ST_OK);
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    assert_int_equal(marks(), 1); /* the child is found without the note */
+}
+
+/* The request of a last use goes on, and may still add keys. */
+static void the_last_use_leaves_a_mark(void **ctx)
+{
+    (void)ctx;
+    sw_raise(&world);
+    struct auth_token token = child_of("", 0), held;
+    token.num_uses = 1;
+    const char *bearer = created(&token, NULL);
+    struct state_txn txn;
+    sw_begin(&world, &txn);
+    struct auth_scope scope = scope_of(&txn);
+    assert_status(auth_token_load(&scope, bytes_str(bearer), &held), ST_OK);
+    assert_status(auth_token_use(&scope, &held), ST_OK);
+    assert_status(give_wrapped(&scope, &held), ST_OK);
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    assert_status(load(bearer, NOW_MS), ST_DENIED);
+    assert_int_equal(marks(), 1);
 }
 
 /* Kept in the cache: a token of that name. */
@@ -640,6 +808,11 @@ int main(void)
         TEST(a_token_is_good_until_its_last_millisecond),
         TEST(a_write_of_a_token_that_was_revoked_meanwhile_conflicts),
         TEST(one_use_is_taken_by_one),
+        TEST(a_token_that_had_nothing_leaves_no_key),
+        TEST(what_a_token_gets_meanwhile_is_a_conflict_of_its_end),
+        TEST(an_ended_token_gets_nothing),
+        TEST(below_its_level_no_record_has_the_note),
+        TEST(the_last_use_leaves_a_mark),
         TEST(the_cache_is_asked_for_one_version),
         TEST(what_is_no_record_is_not_kept),
         TEST(a_token_that_is_held_stays_as_it_was),

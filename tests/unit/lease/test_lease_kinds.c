@@ -9,7 +9,8 @@ enum { NOW_MS = 1000000, HOUR_MS = 3600 * 1000 };
 
 static struct state_world world;
 static unsigned ended;
-static char last_data[32]; /* of the lease that was ended last */
+static char last_data[32];  /* of the lease that was ended last */
+static char kept_token[32]; /* the token that was told last that it has a lease */
 
 /* A lamp without oil refuses; `oil_s` is the longest life of the others. */
 static int64_t oil_s;
@@ -47,7 +48,15 @@ static enum status check_token(const struct lease_scope *s, const char *token)
     return strncmp(token, "dead", 4) == 0 ? ST_NOT_FOUND : ST_OK;
 }
 
-static const struct lease_kind token_kind = {.name = "token", .check_token = check_token};
+static enum status keep_token(const struct lease_scope *s, const char *token)
+{
+    (void)s;
+    (void)snprintf(kept_token, sizeof kept_token, "%s", token);
+    return ST_OK;
+}
+
+static const struct lease_kind token_kind = {
+    .name = "token", .check_token = check_token, .keep_token = keep_token};
 static struct lease_kinds kinds;
 static struct expiry_counts counts;
 static const struct expiry_kinds expiries = {
