@@ -2,6 +2,11 @@
 
 #include <stdio.h>
 
+#define RECORDED \
+    "+audit" /* behind the name of a profile: with clients whose requests are recorded */
+
+enum { RECORDERS = 6 };
+
 static uint64_t pick(struct rng *r, const uint64_t *from, size_t n)
 {
     return from[rng_below(r, n)];
@@ -459,7 +464,7 @@ static void pin_leases(struct profile *p)
 /* Every request is recorded, by audit devices that hang and fail. */
 static void pin_audit(struct profile *p)
 {
-    p->recorders = 6;
+    p->recorders = RECORDERS;
     p->clients = 4;
     p->value_bytes_max = 200;
     p->think_ms_max = 30;
@@ -540,21 +545,27 @@ const char *profile_name(unsigned i)
 
 bool profile_make(struct profile *p, const char *name, uint64_t seed)
 {
+    if (name[0] == '\0')
+        name = "any";
     struct rng r = rng_make(seed, 0x9201F11E);
     *p = (struct profile){0};
     struct rng extra = rng_make(seed, 0xE7712A), front = rng_make(seed, 0xF2017),
                votes = rng_make(seed, 0x707E5), levels = rng_make(seed, 0x1E7E1),
                leases = rng_make(seed, 0x1EA5E), audit = rng_make(seed, 0xA0D17);
+    size_t len = strcspn(name, "+");
+    bool recorded = strcmp(name + len, RECORDED) == 0;
+    if (name[len] != '\0' && !recorded)
+        return false;
     draw(p, &r);
-    if (name[0] == '\0')
-        name = "any";
     for (unsigned i = 0; i < ARRAY_LEN(pins); i++) {
-        if (strcmp(pins[i].name, name) != 0)
+        if (strlen(pins[i].name) != len || memcmp(pins[i].name, name, len) != 0)
             continue;
         if (pins[i].pin == NULL)
             draw_more(p, &extra, &front, &votes, &levels, &leases, &audit);
         else
             pins[i].pin(p);
+        if (recorded)
+            p->recorders = RECORDERS;
         snprintf(p->name, sizeof p->name, "%s", name);
         return true;
     }

@@ -85,8 +85,8 @@ struct profile {
     unsigned drift_ppm_max;
 };
 
-/* Everything drawn from `seed`, then changed as `name` says; "" and "any" change nothing. false:
- * no such profile. */
+/* Everything drawn from `seed`, then changed as `name` says; "" and "any" change nothing. Each name
+ * may end in "+audit": the requests of some clients are recorded, too. false: no such profile. */
 bool profile_make(struct profile *p, const char *name, uint64_t seed);
 /* Names, for help; NULL at the end. */
 const char *profile_name(unsigned i);
