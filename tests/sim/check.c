@@ -41,6 +41,7 @@ static const char *const reach_names[REACHES] = {
     [REACH_UNRECORDED] = "request not recorded",
     [REACH_AUDIT_LATE] = "audit device left out",
     [REACH_ASKED_ONLY] = "record without its change",
+    [REACH_MUTE_HANDOVER] = "handover without audit devices",
 };
 
 const char *reach_name(enum reach r)

@@ -50,6 +50,7 @@ enum reach {
     REACH_UNRECORDED,
     REACH_AUDIT_LATE,
     REACH_ASKED_ONLY,
+    REACH_MUTE_HANDOVER,
     REACHES
 };
 const char *reach_name(enum reach r);

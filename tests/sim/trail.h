@@ -34,6 +34,7 @@ enum trail_kind {
     TRAIL_CHANGE,  /* write */
     TRAIL_REFUSE,  /* write whose handler stages a change, and then refuses */
     TRAIL_OUTSIDE, /* write with a step outside of the state */
+    TRAIL_STEP,    /* such a step alone */
     TRAIL_KINDS
 };
 
@@ -125,6 +126,9 @@ void trail_devices_drop(struct trail_devices *devices);
 void trail_devices_open(struct trail_devices *devices);
 /* Answer what waits and take no more, as at the end of a process that stops properly. */
 void trail_devices_close(struct trail_devices *devices);
+/* Whether no device takes records, as the program judges it (src/audit/audit_table.c). */
+bool trail_devices_are_mute(struct trail_devices *devices);
+void trail_devices_mute(struct trail_devices *devices); /* every device fails */
 /* A fault of one device, or of all; without `faults` every device works again. */
 void trail_devices_fault(struct trail_devices *devices, struct rng *r, bool faults);
 
@@ -138,6 +142,10 @@ void trail_service_stop(struct trail_service *service);
 /* Nothing is under way any more. False: a moment later. */
 bool trail_service_settle(struct trail_service *service);
 void trail_service_free(struct trail_service *service);
+/* Look whether the node must hand over. */
+void trail_service_watch(struct trail_service *service);
+/* Whether the node runs requests, unsealed and with a device that takes records. */
+bool trail_serves(const struct node *n);
 /* The node is about to propose `txn`. */
 void trail_proposed(struct node *n, struct bytes txn);
 /* Send a request to a node; trails_replied gets the reply. */
@@ -147,5 +155,15 @@ void trail_send(struct cluster *c, uint64_t number, unsigned slot);
 bool trail_give_up(struct node *n, uint64_t number);
 /* Mark the changes that a node has. */
 void trail_find_changes(struct node *n, struct trail *trail);
+
+/* trail_handover.c */
+
+struct trail_handover;
+struct trail_handover *trail_handover_new(struct node *n);
+void trail_handover_free(struct trail_handover *handover);
+/* Call it again and again, on the running node. */
+void trail_handover_look(struct trail_handover *handover, bool mute);
+/* The devices of the leader fail: another voter leads soon. */
+void trail_handover_check(struct cluster *c);
 
 #endif

@@ -7,7 +7,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { PATIENCE_MS_MIN = 200, PATIENCE_MS_MAX = 6000, FAULT_MS_MAX = 1500, ENDED_MS = 15000 };
+enum {
+    PATIENCE_MS_MIN = 200,
+    PATIENCE_MS_MAX = 6000,
+    FAULT_MS_MAX = 1500,
+    WATCH_MS = 200,
+    ENDED_MS = 15000
+};
 
 struct agent {
     struct cluster *cluster;
@@ -24,7 +30,7 @@ struct trails {
     unsigned n;
     bool stopped;
     struct trail trail;
-    struct event fault;
+    struct event fault, watch;
     struct rng faults;
 };
 
@@ -40,9 +46,9 @@ struct trail *trails_log(struct cluster *c)
 
 static enum trail_kind choose_kind(struct rng *r)
 {
-    static const enum trail_kind kinds[] = {TRAIL_LOOK,   TRAIL_LOOK,   TRAIL_LOOK,   TRAIL_TOUCH,
-                                            TRAIL_TOUCH,  TRAIL_CHANGE, TRAIL_CHANGE, TRAIL_CHANGE,
-                                            TRAIL_REFUSE, TRAIL_OUTSIDE};
+    static const enum trail_kind kinds[] = {TRAIL_LOOK,   TRAIL_LOOK,    TRAIL_LOOK,   TRAIL_TOUCH,
+                                            TRAIL_TOUCH,  TRAIL_CHANGE,  TRAIL_CHANGE, TRAIL_CHANGE,
+                                            TRAIL_REFUSE, TRAIL_OUTSIDE, TRAIL_STEP};
     return kinds[rng_below(r, ARRAY_LEN(kinds))];
 }
 
@@ -114,6 +120,16 @@ static void on_fault(struct event *event)
         core_after(&c->core, event, rng_between(&t->faults, 20, FAULT_MS_MAX) * SIM_MS);
 }
 
+static void on_watch(struct event *event)
+{
+    struct trails *t = CONTAINER_OF(event, struct trails, watch);
+    struct cluster *c = t->agents[0].cluster;
+    core_after(&c->core, event, WATCH_MS * SIM_MS);
+    for (unsigned i = 0; i < SLOTS; i++)
+        if (c->nodes[i].trail != NULL)
+            trail_service_watch(c->nodes[i].trail);
+}
+
 void trails_start(struct cluster *c)
 {
     struct trails *t = sim_alloc(sizeof *t);
@@ -131,6 +147,8 @@ void trails_start(struct cluster *c)
     t->faults = rng_make(c->core.seed, 0xA0D17);
     t->fault.fire = on_fault;
     core_after(&c->core, &t->fault, 400 * SIM_MS);
+    t->watch.fire = on_watch;
+    core_after(&c->core, &t->watch, WATCH_MS * SIM_MS);
 }
 
 void trails_stop(struct cluster *c)
@@ -148,12 +166,12 @@ bool trails_idle(const struct cluster *c)
 
 void trails_check(struct cluster *c)
 {
-    struct node *leader = cluster_leader(c);
+    struct node *leader;
     char text[TRAIL_TEXT];
     if (!trails_enabled(c))
         return;
-    ASSERT(leader != NULL);
     cluster_run_for(c, ENDED_MS * (uint64_t)SIM_MS); /* what clients gave up comes to its end */
+    trail_handover_check(c);
     leader = cluster_leader(c);
     trail_find_changes(leader, &c->trails->trail);
     if (!trail_judge(&c->trails->trail, text))

@@ -112,8 +112,8 @@ static void device_state(struct audit_device *device, struct audit_device_state 
 {
     const struct device *d = device_of(device);
     *ret_state = (struct audit_device_state){.standing = d->late            ? AUDIT_LATE
-                                                         : d->mode == WORKS ? AUDIT_OK
-                                                                            : AUDIT_FAILING};
+                                                         : d->mode == FAILS ? AUDIT_FAILING
+                                                                            : AUDIT_OK};
 }
 
 static void device_free(struct audit_device *device)
@@ -216,6 +216,23 @@ static void set_mode(struct device *d, enum mode mode)
     d->mode = mode;
     if (hung && d->n_writing != 0 && d->written.slot == 0)
         core_after(&d->node->cluster->core, &d->written, rng_between(&d->rng, 1, SIM_MS));
+}
+
+void trail_devices_mute(struct trail_devices *devices)
+{
+    for (unsigned i = 0; i < TRAIL_DEVICES; i++)
+        set_mode(&devices->devices[i], FAILS);
+}
+
+bool trail_devices_are_mute(struct trail_devices *devices)
+{
+    for (unsigned i = 0; i < TRAIL_DEVICES; i++) {
+        struct audit_device_state state;
+        audit_device_state(&devices->devices[i].head, &state);
+        if (state.standing == AUDIT_OPENING || state.standing == AUDIT_OK)
+            return false;
+    }
+    return true;
 }
 
 void trail_devices_fault(struct trail_devices *devices, struct rng *r, bool faults)

@@ -26,6 +26,7 @@ struct trail_service {
     struct router_host host;
     struct router router;
     struct router_worker *worker;
+    struct trail_handover *handover;
     struct list asked; /* struct asked */
     bool settling;
 };
@@ -133,7 +134,7 @@ static enum status outside(struct req *req)
 
 static const char *const kind_names[TRAIL_KINDS] = {
     [TRAIL_LOOK] = "look",     [TRAIL_TOUCH] = "touch",     [TRAIL_CHANGE] = "change",
-    [TRAIL_REFUSE] = "refuse", [TRAIL_OUTSIDE] = "outside",
+    [TRAIL_REFUSE] = "refuse", [TRAIL_OUTSIDE] = "outside", [TRAIL_STEP] = "step",
 };
 
 static const struct route rows[] = {
@@ -144,6 +145,11 @@ static const struct route rows[] = {
     {.method = METHOD_POST,
      .path = "outside/:number",
      .handler = change,
+     .outside = outside,
+     .auth = AUTH_NONE},
+    {.method = METHOD_POST,
+     .path = "step/:number",
+     .handler = look,
      .outside = outside,
      .auth = AUTH_NONE},
 };
@@ -236,7 +242,8 @@ static struct node_brief node_brief_now(const struct node *n)
         .initialized = true,
         .sealed = sealed,
         .active = status.ready && !sealed,
-        .perf_standby = !status.ready && !sealed && status.leader != 0,
+        .perf_standby = !status.ready && !sealed && status.leader != 0 &&
+                        !trail_devices_are_mute(n->trail_devices),
         .leads = status.is_leader,
         .feature = status.feature,
     };
@@ -287,6 +294,7 @@ struct trail_service *trail_service_new(struct node *n)
     s->router.options =
         (struct router_options){.modules = {modules, ARRAY_LEN(modules)}, .host = &s->host};
     list_init(&s->asked);
+    s->handover = trail_handover_new(n);
     trail_devices_open(n->trail_devices);
     if (router_worker_new(&s->router, &n->env.env, n->service, &s->worker) != ST_OK)
         core_fail(&n->cluster->core, "%s: out of memory", n->name);
@@ -298,7 +306,18 @@ void trail_service_stop(struct trail_service *s)
     if (s == NULL)
         return;
     LIST_FOR (link, &s->asked)
-        (void)router_give_up(&CONTAINER_OF(link, struct asked, link)->request); /* no client hears of it */
+        (void)router_give_up(
+            &CONTAINER_OF(link, struct asked, link)->request); /* no client hears of it */
+}
+
+void trail_service_watch(struct trail_service *s)
+{
+    struct node *n = s->node;
+    if (n->stopping || n->env.stalled_until_ns > n->cluster->core.now_ns)
+        return;
+    sim_env_enter(&n->env);
+    trail_handover_look(s->handover, trail_devices_are_mute(n->trail_devices));
+    (void)sim_env_leave(&n->env); /* nothing is touched after it */
 }
 
 bool trail_service_settle(struct trail_service *s)
@@ -317,6 +336,7 @@ void trail_service_free(struct trail_service *s)
     if (s == NULL)
         return;
     router_worker_free(s->worker);
+    trail_handover_free(s->handover);
     mem_free(s);
 }
 
@@ -455,9 +475,15 @@ static void execute(struct node *n, uint64_t number, struct hop *hop)
 
 /* Between nodes */
 
-static bool serves(const struct node *n)
+static bool takes_requests(const struct node *n)
 {
     return n->process != 0 && !n->stopping && n->trail != NULL;
+}
+
+bool trail_serves(const struct node *n)
+{
+    return takes_requests(n) && !barrier_is_sealed(n->barrier) &&
+           !trail_devices_are_mute(n->trail_devices);
 }
 
 static void on_there(struct event *event)
@@ -466,7 +492,7 @@ static void on_there(struct event *event)
     struct node *n = &hop->cluster->nodes[hop->to];
     if (n->process != 0 && !sim_env_awake(&n->env, event))
         return;
-    if (!serves(n)) { /* the connection is refused: the request was not executed */
+    if (!takes_requests(n)) { /* the connection is refused: the request was not executed */
         hop->st = ST_NO_LEADER;
         hop_answer(hop, sim_net_delay(&hop->cluster->net, hop->to, hop->from));
         return;
@@ -563,7 +589,7 @@ static void on_sent(struct event *event)
     struct node *n = &sent->cluster->nodes[sent->slot];
     if (n->process != 0 && !sim_env_awake(&n->env, event))
         return;
-    if (!serves(n)) {
+    if (!takes_requests(n)) {
         tell_client(sent->cluster, sent->number, 0);
     } else {
         sim_env_enter(&n->env);
