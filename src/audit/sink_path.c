@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,6 +91,28 @@ enum status sink_path_check(const char *path, const char *data_dir, struct reaso
     return check_place(path, whole, data_dir, why);
 }
 
+/* The directory has the file under another name. The file has more than one name, so a search is
+ * rare. */
+static enum status check_other_names(const char *path, const struct stat *info,
+                                     const char *data_dir, struct reason *why)
+{
+    char dir[PATH_MAX];
+    char *const roots[] = {dir, NULL};
+    if (data_dir == NULL || !S_ISREG(info->st_mode) || info->st_nlink < 2 ||
+        realpath(data_dir, dir) == NULL)
+        return ST_OK;
+    ASSERT(dir[0] == '/');
+    FTS *walk = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    enum status st = walk != NULL ? ST_OK : fail(path, strerror(errno), why);
+    for (FTSENT *entry; st == ST_OK && (entry = fts_read(walk)) != NULL;)
+        if (entry->fts_info == FTS_F && entry->fts_statp->st_ino == info->st_ino &&
+            entry->fts_statp->st_dev == info->st_dev)
+            st = fail(path, "is a file of the data directory, under another name", why);
+    if (walk != NULL)
+        (void)fts_close(walk); /* was only read */
+    return st;
+}
+
 static enum status check_open(const char *path, int fd, const char *data_dir, struct stat *ret_info,
                               struct reason *why)
 {
@@ -105,7 +128,8 @@ static enum status check_open(const char *path, int fd, const char *data_dir, st
     if (n < 0)
         return fail(path, "/proc does not show where the file lies", why);
     whole[n] = '\0';
-    return check_place(path, whole, data_dir, why);
+    TRY(check_place(path, whole, data_dir, why));
+    return check_other_names(path, ret_info, data_dir, why);
 }
 
 static enum status set_mode(const char *path, int fd, const struct stat *info, uint32_t mode,
