@@ -49,3 +49,30 @@ def ballast(node, leave):
 
 def drop_ballast(node):
     (node.data / "ballast").unlink()
+
+
+class Disk:
+    """A small disk that is mounted at a path of its own."""
+
+    def __init__(self, path):
+        self.path, self.ballast = path, path / "ballast"
+
+    def fill(self):
+        """Until no page is left."""
+        with open(self.ballast, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while file.write(bytes(4096)):
+                pass
+
+    def make_room(self):
+        self.ballast.unlink()
+
+
+@contextlib.contextmanager
+def small_disk(path, kibibytes):
+    path.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", str(path)],
+                   check=True)
+    try:
+        yield Disk(path)
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)  # a node may have a file open there
