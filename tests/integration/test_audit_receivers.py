@@ -1,13 +1,16 @@
 """Receivers of audit records that others wrote: rsyslogd and socat. And the commands about devices."""
 
 import contextlib
+import itertools
 import json
+import re
 import subprocess
 
 import pytest
 from cluster import Unaudited, free_ports
 from commands import Cli
 from test_audit import await_true, devices, disable, enable, metrics
+from test_reload import await_log
 
 CLUSTER = Unaudited
 
@@ -70,19 +73,51 @@ def test_socat_receives(cluster, tmp_path, kind):
     assert disable(node, f"socat-{kind}").status == 204
 
 
-def test_rsyslogd_receives(tmp_path):
+def test_rsyslogd_receives_and_is_started_anew_while_requests_run(tmp_path):
     config, out, log = tmp_path / "rsyslog.conf", tmp_path / "out", "/dev/log"
     config.write_text(f'module(load="imuxsock" SysSock.Use="off")\n'
-                      f'input(type="imuxsock" Socket="{log}" CreatePath="off")\n'
+                      f'input(type="imuxsock" Socket="{log}" CreatePath="off"'
+                      f' RateLimit.Interval="0")\n'
                       f'global(workDirectory="{tmp_path}" maxMessageSize="64k")\n'
                       f'*.* action(type="omfile" file="{out}")\n')
-    with Unaudited(size=1) as cluster, running(
-            "rsyslogd", "-n", "-f", str(config), "-i", str(tmp_path / "pid")):
-        node = cluster.nodes[0]
-        await_true(lambda: enable(node, "log", {"tag": "trail", "facility": "LOCAL3"},
-                                  kind="syslog").status == 204)
-        await_true(lambda: has_test_record(out))
-        assert " trail" in out.read_text()
+    daemon = ("rsyslogd", "-n", "-f", str(config), "-i", str(tmp_path / "pid"))
+
+    def ids(path):
+        return {(r["request"]["id"], r["type"]) for r in records(path)
+                if not r["request"]["path"].startswith("sys/audit/")}
+
+    with Unaudited(size=1) as cluster:
+        node, path = cluster.nodes[0], cluster.dir / "all.log"
+        assert enable(node, "all", {"file_path": str(path)}).status == 204
+        sent = itertools.count()
+
+        def ask():
+            assert node.call("PUT", f"/v1/kv/log/{next(sent)}", {"a": "b"}).status == 204
+
+        with running(*daemon):
+            await_true(lambda: enable(node, "log", {"tag": "trail", "facility": "LOCAL3"},
+                                      kind="syslog").status == 204)
+            await_true(lambda: has_test_record(out))
+            assert " trail" in out.read_text()
+            for _ in range(20):
+                ask()
+            await_true(lambda: ids(out) == ids(path))
+        for _ in range(50):
+            ask()
+        assert "/dev/log: " in devices(node)["log/"]["error"]
+        assert 'holdfast_audit_device_up{device="log/"} 0' in metrics(node)
+        missed = ids(path) - ids(out)
+        with running(*daemon):
+            await_true(lambda: ask() or devices(node)["log/"]["status"] == "open")
+            ask()
+            await_log(node, "device log/ works again; it missed ")
+            await_true(lambda: f"kv/log/{next(sent) - 1}" in out.read_text())
+            lost = ids(path) - ids(out)
+            assert lost >= missed and len(missed) >= 100
+            told = re.search(r"device log/ works again; it missed (\d+) records", node.log_text())
+            assert int(told.group(1)) == len(lost)
+            failures = f'holdfast_audit_failures_total{{device="log/"}} {len(lost)}\n'
+            assert failures in metrics(node)
 
 
 def test_the_commands_list_enable_and_disable(cli):
