@@ -92,17 +92,19 @@ enum status quota_lease_counter(struct state_txn *txn, const char *ns, struct by
     return ST_OK;
 }
 
-static enum status check_counter(struct req *req, const struct quota_rule *rule)
+/* One lease more. The leases that the quota counts are a precondition only when its end is near. */
+static enum status check_counter(struct req *req, struct req_leases *leases)
 {
-    struct bytes prefix;
     uint64_t version;
+    uint64_t n = leases->stored + leases->n;
 
-    ASSERT(rule->limit > 0);
-    TRY(counted_prefix(req->arena, req->ns, rule->path, &prefix));
-    uint64_t n = state_count(req->txn, prefix) + req->reply.leases;
-    if (n + QUOTA_LEASES_NEAR >= rule->limit)
-        TRY(state_newest(req->txn, prefix, &version));
-    if (n < rule->limit)
+    ASSERT(leases->known && leases->limit > 0 && leases->counted.len != 0);
+    ASSERT(n >= leases->stored);
+    if (!leases->noted && n + QUOTA_LEASES_NEAR >= leases->limit) {
+        TRY(state_newest(req->txn, leases->counted, &version));
+        leases->noted = true;
+    }
+    if (n < leases->limit)
         return ST_OK;
     return req_fail(req, ST_LIMITED, "request path \"%.160s\": lease count quota exceeded",
                     (const char *)req->path.data);
@@ -125,13 +127,32 @@ static enum status find_rule(struct req *req, const struct quota_rule **ret_rule
     return ST_OK;
 }
 
-enum status req_lease_quota(struct req *req)
+/* One quota decides about all leases of a request: its path does not change. */
+static enum status know_quota(struct req *req, struct req_leases *leases)
 {
     const struct quota_rule *rule;
-    ASSERT(req_in_txn(req) && req->lease_quotas != NULL);
+    ASSERT(!leases->known && leases->n == 0);
     TRY(find_rule(req, &rule));
-    if (rule != NULL)
-        TRY(check_counter(req, rule));
-    req->reply.leases++;
+    if (rule != NULL) {
+        TRY(counted_prefix(req->arena, req->ns, rule->path, &leases->counted));
+        leases->stored = state_count(req->txn, leases->counted);
+        leases->limit = rule->limit;
+        ASSERT(leases->limit > 0 && leases->limit <= QUOTA_LIMIT_MAX);
+    }
+    leases->known = true;
+    ASSERT((leases->limit != 0) == (rule != NULL));
+    return ST_OK;
+}
+
+enum status req_lease_quota(struct req *req)
+{
+    struct req_leases *leases = &req->reply.leases;
+    ASSERT(req_in_txn(req) && req->lease_quotas != NULL);
+    if (!leases->known)
+        TRY(know_quota(req, leases));
+    if (leases->limit != 0)
+        TRY(check_counter(req, leases));
+    leases->n++;
+    ASSERT(leases->limit == 0 || leases->n <= leases->limit);
     return ST_OK;
 }

@@ -27,6 +27,15 @@ enum reply_kind {
     REPLY_RAW,  /* the whole body has another type than JSON */
 };
 
+/* Leases that the request creates, and the quota that decides about all of them (quota_lease.h). */
+struct req_leases {
+    uint64_t n;
+    bool known, noted; /* the other fields are set; the leases below `counted` are a precondition */
+    uint64_t limit;    /* of the quota; 0: no quota decides */
+    uint64_t stored;   /* leases that the quota counted before the request */
+    struct bytes counted; /* the key that they begin with */
+};
+
 struct req_reply {
     enum reply_kind kind;
     int http;                 /* HTTP status; 0: 200, or 204 without a body */
@@ -39,12 +48,12 @@ struct req_reply {
     int64_t lease_duration_s;
     const char **warnings; /* room for REQ_WARNINGS_MAX, or NULL */
     unsigned n_warnings;
-    bool insist;          /* a warning that turns a 204 into a 200 */
-    struct buf auth;      /* the member `auth` of the envelope; empty: null */
+    bool insist;     /* a warning that turns a 204 into a 200 */
+    struct buf auth; /* the member `auth` of the envelope; empty: null */
     /* the token that the client gets in place of the reply, in the arena; NULL: not wrapped */
     const struct wrapping *wrapping;
     const char *accessor; /* accessor of the token in `auth` */
-    unsigned leases;      /* leases that the request creates (quota_lease.h) */
+    struct req_leases leases;
 };
 
 /* Files that a route's `outside` gets and returns. `outside` runs when there is no transaction any

@@ -185,6 +185,37 @@ static void a_wrapped_reply_is_a_lease_too(void **ctx)
     expect(wrapped(user.token, "sys/wrapping/wrap", "{\"x\":\"1\"}"), 429, FULL);
 }
 
+/* Stage a lease as if another request had created it. */
+static enum status other_lease(struct state_txn *txn, int64_t now_ms)
+{
+    (void)now_ms;
+    return lease_index_put(txn, STATE_NS_ROOT, "lamps/take/other", "0123");
+}
+
+static void while_proposed(struct world *world)
+{
+    (void)world;
+    assert_true(round_of(other_lease));
+}
+
+/* The quota is looked up for the first of them, and decides about each. */
+static void many_leases_of_one_request_all_count(void **ctx)
+{
+    (void)ctx;
+    set("lamps", "lamps/", 300);
+    expect(take_lamp(user.token, "a"), 200, NULL);
+    unsigned before = count_keys();
+    expect(post(user.token, "lamps/take/many", "{\"count\":300}"), 429, FULL);
+    assert_int_equal(count_keys(), before);
+    expect(post(user.token, "lamps/take/many", "{\"count\":299}"), 200, NULL);
+    assert_counter("lamps", 300);
+    expect(post(user.token, "lamps/take/more", "{\"count\":2}"), 429, FULL);
+    set("lamps", "lamps/", 301);
+    w.before_propose = while_proposed; /* the last place is a precondition of the whole request */
+    expect(take_lamp(user.token, "b"), 429, FULL);
+    assert_counter("lamps", 301);
+}
+
 static void the_longest_path_decides(void **ctx)
 {
     (void)ctx;
@@ -204,19 +235,6 @@ static void the_longest_path_decides(void **ctx)
     assert_counter("lamps", 4);
     assert_counter("some", 3);
     assert_counter("one", 1);
-}
-
-/* Stage a lease as if another request had created it. */
-static enum status other_lease(struct state_txn *txn, int64_t now_ms)
-{
-    (void)now_ms;
-    return lease_index_put(txn, STATE_NS_ROOT, "lamps/take/other", "0123");
-}
-
-static void while_proposed(struct world *world)
-{
-    (void)world;
-    assert_true(round_of(other_lease));
 }
 
 static void two_requests_do_not_both_take_the_last_place(void **ctx)
@@ -255,6 +273,7 @@ int main(void)
         QUOTA(root_is_exempt),
         QUOTA(every_request_that_creates_a_token_counts),
         QUOTA(a_wrapped_reply_is_a_lease_too),
+        QUOTA(many_leases_of_one_request_all_count),
         QUOTA(the_longest_path_decides),
         QUOTA(two_requests_do_not_both_take_the_last_place),
         QUOTA(far_below_the_limit_nobody_conflicts),
