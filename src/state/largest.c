@@ -19,6 +19,7 @@ struct search {
     unsigned looks;
     struct candidate *heap; /* a parent has at least as many keys as its children */
     size_t n, room;
+    struct state_walk walk; /* of the part that is split now */
 };
 
 static void push(struct search *s, struct candidate c)
@@ -65,9 +66,7 @@ static struct candidate part_of(const struct search *s, struct bytes key, size_t
 /* Replace a part by its smaller parts. *ret_whole false: the looks did not suffice. */
 static enum status split(struct search *s, struct bytes prefix, bool *ret_whole)
 {
-    struct state_walk *walk = arena_alloc(s->txn->arena, sizeof *walk);
-    if (walk == NULL)
-        return ST_NOMEM;
+    struct state_walk *walk = &s->walk;
     state_walk(s->txn, prefix, walk);
     while (state_walk_next(walk)) {
         if (walk->key.len == prefix.len)
@@ -92,22 +91,29 @@ enum status state_largest(const struct state_txn *txn, struct bytes prefix, size
                           unsigned looks, struct state_folder *ret_items, size_t *ret_n,
                           bool *ret_exact)
 {
-    struct search s = {.txn = txn, .root = prefix.len, .looks = looks, .room = (size_t)looks + 1};
+    struct search *s = arena_alloc(txn->arena, sizeof *s);
     bool whole = true;
 
     ASSERT(prefix.len != 0 && looks > 0);
     *ret_n = 0;
-    s.heap = arena_alloc(txn->arena, s.room * sizeof *s.heap);
-    if (s.heap == NULL)
+    if (s == NULL)
         return ST_NOMEM;
-    push(&s, (struct candidate){.prefix = prefix, .keys = state_count(txn, prefix)});
-    while (s.n > 0 && *ret_n < max) {
-        struct candidate top = pop(&s);
+    s->txn = txn;
+    s->root = prefix.len;
+    s->looks = looks;
+    s->n = 0;
+    s->room = (size_t)looks + 1;
+    s->heap = arena_alloc(txn->arena, s->room * sizeof *s->heap);
+    if (s->heap == NULL)
+        return ST_NOMEM;
+    push(s, (struct candidate){.prefix = prefix, .keys = state_count(txn, prefix)});
+    while (s->n > 0 && *ret_n < max) {
+        struct candidate top = pop(s);
         if (top.folder)
             ret_items[(*ret_n)++] = (struct state_folder){
-                bytes_of(top.prefix.data + s.root, top.prefix.len - s.root - 1), top.keys};
+                bytes_of(top.prefix.data + s->root, top.prefix.len - s->root - 1), top.keys};
         else if (whole)
-            TRY(split(&s, top.prefix, &whole));
+            TRY(split(s, top.prefix, &whole));
     }
     ASSERT(*ret_n <= max);
     *ret_exact = whole;

@@ -86,7 +86,9 @@ static void a_large_folder_takes_few_looks(void **state)
     put(w, "mm", 60);
     put(w, "mn", 50);
     put(w, "qq", 40);
+    size_t before = w->arena.bytes;
     struct found f = largest(w, 120);
+    assert_true(w->arena.bytes - before < 16 * 1024);
     assert_true(f.n == 3 && f.exact);
     assert_found(&f, 0, "mm", 60);
     assert_found(&f, 1, "mn", 50);
