@@ -177,14 +177,24 @@ def test_no_lease_survives_the_end_of_its_mount(cluster):
     assert cluster.active().call("LIST", "/v1/sys/leases/lookup/gone").status == 404
 
 
-def test_a_moved_mount_has_no_leases(cluster):
+@pytest.mark.parametrize("count", [1, 1200])  # ended with the move, and by the active node after it
+def test_a_moved_mount_has_no_leases(cluster, count):
     mount(cluster, "old")
-    lease = take(cluster.active(), "x", cluster.token, path="old")[0]
+    lease = take(cluster.active(), "x", cluster.token, count, path="old")[-1]
+    taken = take(cluster.active(), "y", cluster.token, path="old")
+    assert burns(cluster.nodes[0], "y", "old")
     moved = cluster.nodes[0].call("POST", "/v1/sys/remount", {"from": "old", "to": "new"})
     assert moved.status == 200, moved.body
+    assert (b"More than 500 leases" in moved.body) == (count > 500), moved.body
+    fresh = take(cluster.active(), "z", cluster.token, path="new")
+    if count > 500:
+        await_none(cluster, "old")
     for node in cluster.nodes:
-        assert not burns(node, "x", "new") and not is_good(node, lease)
+        node.call("GET", "/v1/kv/none")  # a confirmed read: what comes next sees the end
+        assert not burns(node, "y", "new") and not is_good(node, lease) and not is_good(node, taken[0])
+        assert burns(node, "z", "new") and is_good(node, fresh[0])
     assert cluster.nodes[0].call("DELETE", "/v1/sys/mounts/new").status == 204
+    await_none(cluster, "new")
 
 
 def test_leases_that_expire_at_once_are_gone_and_others_stay(cluster):
@@ -227,3 +237,61 @@ def test_leases_that_expire_while_their_prefix_is_revoked(cluster):
     assert is_good(cluster.active(), kept[0])
     assert cluster.nodes[0].call("DELETE", "/v1/sys/mounts/gone").status == 204
     assert cluster.nodes[1].call("PUT", "/v1/sys/leases/revoke", {"lease_id": kept[0]}).status == 204
+
+
+def fill(node):
+    """Write values until the state is full. A change of the leader may refuse some."""
+    deadline = time.monotonic() + PATIENCE_S
+    for n in range(10000):
+        answer = node.call("PUT", f"/v1/kv/full/{n}", {"pad": "x" * 290000})
+        if answer.status == 507:
+            return
+        assert answer.status in (204, 503) and time.monotonic() < deadline, answer.body
+
+
+def test_in_a_full_state_leases_still_end():
+    """By id, prefix, force, token and mount, through a standby; audit devices come and go."""
+    with SampleCluster(config={"state_bytes_max": 1 << 20}, program=PROGRAM) as cluster:
+        for path in ("lamp", "gone"):
+            mount(cluster, path)
+        cluster.await_feature_level()
+        node = cluster.standbys()[0]
+        holder = cluster.limited(LAMPS)
+        held = take(node, "held", holder, 40)
+        one, two, three = (take(node, name, cluster.token)[0] for name in ("one", "two", "three"))
+        take(node, "many", cluster.token, 501)
+        take(node, "brief", cluster.token, 20, ttl="10s")
+        take(node, "x", cluster.token, 40, path="gone")
+        assert node.call("PUT", "/v1/sys/quotas/lease-count/q", {"path": "lamp", "max_leases": 9000}).status == 204
+        device = {"type": "file", "options": {"file_path": "discard"}}
+        assert node.call("PUT", "/v1/sys/audit/first", device).status == 204
+        fill(node)
+
+        def done(method, path, body=None, status=204):
+            answer = node.call(method, f"/v1/{path}", body)
+            assert answer.status == status, (path, answer.status, answer.body)
+            assert node.call("POST", "/v1/lamp/take/more", {}).status == 507  # still full
+            return answer
+
+        renewed = done("PUT", "sys/leases/renew", {"lease_id": one, "increment": 600}, 200)
+        assert renewed.json["lease_duration"] >= 590
+        done("PUT", "sys/audit/second", device)
+        done("DELETE", "sys/audit/first")
+        done("PUT", "sys/leases/revoke", {"lease_id": one})
+        done("PUT", f"sys/leases/revoke-prefix/{two.rpartition('/')[0]}")
+        done("PUT", "sys/leases/revoke-force/lamp/take/three")
+        assert not any(is_good(node, lease) for lease in (one, two, three))
+        assert is_good(node, held[0]) and burns(node, "held.39")
+        done("POST", "auth/token/revoke", {"token": holder})
+        assert not is_good(node, held[0]) and not burns(node, "held.39")
+        done("DELETE", "sys/mounts/gone")
+        await_none(cluster, "gone")
+        await_swept(cluster, 501)  # the brief ones have ended too
+        assert burns(node, "many.500")
+        answer = node.call("PUT", "/v1/sys/leases/revoke-prefix/lamp/take")
+        assert answer.status == 202 and b"More than 500 leases" in answer.body
+        await_none(cluster)
+        assert not burns(node, "many.500")
+        assert node.call("DELETE", "/v1/sys/audit/second").status == 204
+        assert node.call("DELETE", "/v1/sys/quotas/lease-count/q").status == 204
+        cluster.await_equal_roots()
