@@ -1,7 +1,7 @@
 /* Send a client's request to the active node, over the cluster port (PROTOCOL R18).
  *
  * The active node authenticates the request itself. From this node it takes the client's address,
- * the request id and whether a ceremony needs a token (relay.h). */
+ * the request id, whether a ceremony needs a token, and a reply about this node (relay.h). */
 #include "front/forward.h"
 #include "front/front_request.h"
 #include "text/value.h"
@@ -109,7 +109,7 @@ static enum status build_headers(struct forward *fw)
     const struct router_request *request = fw->f->request;
     const struct http_request *req = front_request_of(request)->req;
     size_t n = http_header_count(req), used = 0;
-    struct http_header *headers = arena_alloc(request->arena, (n + 4) * sizeof *headers);
+    struct http_header *headers = arena_alloc(request->arena, (n + 5) * sizeof *headers);
     if (headers == NULL)
         return ST_NOMEM;
     for (size_t i = 0; i < n; i++) {
@@ -120,6 +120,12 @@ static enum status build_headers(struct forward *fw)
     headers[used++] = (struct http_header){BYTES(RELAY_HEADER_CLIENT), bytes_str(request->peer)};
     if (request->closed_ceremonies)
         headers[used++] = (struct http_header){BYTES(RELAY_HEADER_CLOSED), BYTES("1")};
+    if (fw->f->answer != NULL) {
+        const char *text = relay_answer_text(request->arena, fw->f->answer);
+        if (text == NULL)
+            return ST_NOMEM;
+        headers[used++] = (struct http_header){BYTES(RELAY_HEADER_ANSWER), bytes_str(text)};
+    }
     static const struct rlog_request_id none;
     if (memcmp(fw->f->id.bytes, none.bytes, sizeof none.bytes) != 0) {
         relay_id_put(&fw->f->id, fw->id);
@@ -129,7 +135,7 @@ static enum status build_headers(struct forward *fw)
         if (fw->f->again)
             headers[used++] = (struct http_header){BYTES(RELAY_HEADER_AGAIN), BYTES("1")};
     }
-    ASSERT(used <= n + 4);
+    ASSERT(used <= n + 5);
     fw->http.headers = headers;
     fw->http.n_headers = used;
     return ST_OK;
@@ -160,10 +166,11 @@ static enum status build(struct forward *fw, uint64_t now_ms)
 {
     const struct router_forward *f = fw->f;
     ASSERT(!f->request->forwarded);
+    ASSERT(f->answer == NULL || !f->request->streamed);
     uint64_t left_ms = f->deadline_ms - MIN(f->deadline_ms, now_ms);
     fw->http = (struct http_client_request){
         .method = f->request->method,
-        .body = f->request->body,
+        .body = f->answer != NULL ? f->answer->data : f->request->body,
         .stream_body = f->request->streamed,
         .body_length = http_body_length(fw->req),
         .timeout_ms = (uint32_t)MIN(MAX(left_ms, (uint64_t)1), (uint64_t)TIMEOUT_MS_MAX),

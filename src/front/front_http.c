@@ -105,11 +105,30 @@ static void request_respond(struct router_request *request, struct router_reply 
     http_respond(req, &http_reply);
 }
 
+/* The body is the reply of the node that forwards the request: the request itself has none. */
+static enum status take_answer_of_node(struct front_request *request, struct bytes text)
+{
+    struct router_request *to = &request->request;
+    struct reply_answer *answer = arena_zalloc(to->arena, sizeof *answer);
+    if (answer == NULL)
+        return ST_NOMEM;
+    ASSERT(to->forwarded && to->answer == NULL);
+    TRY(relay_answer_parse(to->arena, text, answer));
+    ASSERT(answer->kind != REPLY_NONE);
+    if (to->streamed)
+        return ST_INVALID;
+    answer->data = to->body;
+    to->body = (struct bytes){0};
+    to->answer = answer;
+    return ST_OK;
+}
+
 /* Read the headers in which another node describes the client it forwards for. */
 static enum status read_peer_headers(struct front_request *request)
 {
     struct bytes id = http_header(request->req, RELAY_HEADER_ID);
     struct bytes client = http_header(request->req, RELAY_HEADER_CLIENT);
+    struct bytes answer = http_header(request->req, RELAY_HEADER_ANSWER);
     ASSERT(!request->request.forwarded);
     request->request.forwarded = true;
     request->request.again = http_header(request->req, RELAY_HEADER_AGAIN).len != 0;
@@ -118,6 +137,8 @@ static enum status read_peer_headers(struct front_request *request)
         memcpy(request->peer, client.data, client.len);
         request->peer[client.len] = '\0';
     }
+    if (answer.len != 0)
+        TRY(take_answer_of_node(request, answer));
     return id.len != 0 ? relay_id_parse(id, &request->request.id) : ST_OK;
 }
 
@@ -214,7 +235,7 @@ static void on_request(void *ctx, struct http_request *req)
         return;
     }
     if (http->peers && read_peer_headers(request) != ST_OK) {
-        http_respond_status(req, ST_INVALID, "malformed " RELAY_HEADER_ID);
+        http_respond_status(req, ST_INVALID, "malformed headers of a forwarded request");
         return;
     }
     front_handle(http->worker, &request->request);

@@ -33,6 +33,37 @@ enum status relay_id_parse(struct bytes text, struct rlog_request_id *ret_id)
     return ST_OK;
 }
 
+static const struct {
+    const char *word;
+    enum reply_kind kind;
+} answers[] = {{"data", REPLY_DATA}, {"bare", REPLY_BARE}, {"raw ", REPLY_RAW}};
+
+const char *relay_answer_text(struct arena *arena, const struct reply_answer *answer)
+{
+    size_t i = 0;
+    while (i < ARRAY_LEN(answers) && answers[i].kind != answer->kind)
+        i++;
+    ASSERT(i < ARRAY_LEN(answers));
+    ASSERT((answer->kind == REPLY_RAW) == (answer->type != NULL));
+    return arena_format(arena, "%s%s", answers[i].word,
+                        answer->kind == REPLY_RAW ? answer->type : "");
+}
+
+enum status relay_answer_parse(struct arena *arena, struct bytes text,
+                               struct reply_answer *ret_answer)
+{
+    for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+        struct bytes word = bytes_str(answers[i].word);
+        bool raw = answers[i].kind == REPLY_RAW;
+        if (!bytes_has_prefix(text, word) || (text.len > word.len) != raw)
+            continue;
+        ret_answer->kind = answers[i].kind;
+        ret_answer->type = raw ? arena_str(arena, bytes_from(text, word.len)) : NULL;
+        return raw && ret_answer->type == NULL ? ST_NOMEM : ST_OK;
+    }
+    return ST_INVALID;
+}
+
 enum status relay_retry_parse(struct bytes text, enum status *ret_retry)
 {
     static const enum status known[] = {ST_NOT_LEADER, ST_UNKNOWN_OUTCOME};

@@ -37,7 +37,6 @@ enum {
     ROUTER_WHOLE_BYTES_MAX = 1024 * 1024,
 };
 
-struct audit_table;
 struct dialect;
 struct fs_file;
 struct metrics;
@@ -89,6 +88,9 @@ struct router_request {
     bool forwarded;            /* another node forwarded the request, and set `peer` and `id` */
     struct rlog_request_id id; /* all zero: the request has no id */
     bool again;                /* an earlier try with this id may have been executed */
+    /* Of a forwarded request: the reply, made by the node that forwarded it. NULL: the handler
+     * makes the reply here. */
+    const struct reply_answer *answer;
 
     const struct router_verdict *verdict; /* NULL: the front decided nothing */
 
@@ -124,10 +126,11 @@ static inline struct bytes router_header(const struct router_request *request, c
 /* A request that is sent to the active node. */
 struct router_forward {
     struct router_request *request;
-    struct env *env;           /* `env` of the worker */
-    struct rlog_request_id id; /* id to send with the request; all zero: none */
-    bool again;                /* flag to send with the request: see router_request */
-    uint64_t deadline_ms;      /* monotonic time when the try ends */
+    struct env *env;                   /* `env` of the worker */
+    struct rlog_request_id id;         /* id to send with the request; all zero: none */
+    bool again;                        /* flag to send with the request: see router_request */
+    const struct reply_answer *answer; /* sent in place of a body; NULL: none */
+    uint64_t deadline_ms;              /* monotonic time when the try ends */
     /* Called once, on the worker's thread, never from inside `forward`. ST_OK: `reply` is set, and
      * the callee owns its body. ST_NOT_LEADER, ST_NO_LEADER, ST_BUSY: the request was certainly not
      * executed. Another status: it may have been executed. */

@@ -153,6 +153,54 @@ def test_a_node_that_cannot_record_leads_no_more_and_forwards_reads():
         await_true(lambda: len(serving()) == 3)
 
 
+def test_a_standby_whose_device_fails_lets_the_active_node_record():
+    with Unaudited() as cluster:
+        node = cluster.nodes[1]
+        trail = node.dir / "own.log"
+        shared = cluster.dir / "shared.log"
+        node.stop()
+        node.config = {"audit": {"file": {"own": {"options": {"file_path": str(trail)}}}}}
+        node.start()
+        cluster.await_up()
+        await_true(lambda: devices(node)["own/"]["status"] == "open")
+        await_true(lambda: not steps_down(cluster, node))
+        # the other nodes record, and this node has its own device in place of theirs
+        made = enable(cluster.active(), "own", {"file_path": str(shared)})
+        assert made.status == 204, made.body
+        await_true(lambda: node.health() == STANDBY)
+        stored = node.call("PUT", "/v1/cubbyhole/a", {"v": "1"})
+        assert stored.status == 204, stored.body
+
+        trail.unlink()
+        trail.mkdir()
+        node.process.send_signal(signal.SIGHUP)
+        asked = []
+        while node.health() != FORWARDS:  # the device fails while this node serves reads
+            asked.append(node.call("GET", "/v1/cubbyhole/a"))
+            assert asked[-1].status == 200, asked[-1].body
+        shown = devices(node)["own/"]
+        assert shown["declared"] and shown["status"] == "failing" and "directory" in shown["error"]
+        assert devices(cluster.active())["own/"]["status"] == "open"
+        assert 'holdfast_audit_device_up{device="own/"} 0' in metrics(node)
+        assert "holdfast_audit_mute 1" in metrics(node)
+        listed = node.call("GET", "/v1/sys/audit")
+        assert shared.read_text().count(listed.json["request_id"]) == 2
+        assert node.call("GET", "/v1/sys/audit", token="hvs.unknown").status == 500
+        assert node.call("GET", "/v1/sys/metrics?format=nonsense").status == 500
+        assert node.call("PUT", "/v1/sys/loggers", {"level": "info"}).status == 500
+        trail.rmdir()
+        await_true(lambda: node.health() == STANDBY)
+        assert devices(node)["own/"]["status"] == "open"
+
+
+def steps_down(cluster, node):
+    """Whether this node is active; then it steps down."""
+    if cluster.active() is not node:
+        return False
+    node.call("PUT", "/v1/sys/step-down")
+    return True
+
+
 def leads(cluster, node):
     """Step down until this node is active."""
     active = cluster.active()

@@ -81,6 +81,7 @@ enum pipe_once {
     PIPE_ONCE_BEGUN = 1 << 3,     /* a transaction was begun */
     PIPE_ONCE_DEVICES = 1 << 4,   /* the audit devices of the request were looked up */
     PIPE_ONCE_HANDLED = 1 << 5,   /* the handler ran: an error is not a refusal of the request */
+    PIPE_ONCE_MUTE = 1 << 6, /* no device of this node took a record: the active node records */
 };
 
 /* State that most requests do not need, made at its first use. */
@@ -93,6 +94,7 @@ struct pipe_more {
     struct audit_record *facts; /* part of both audit records of the request; NULL: not written */
     struct audit_mount mount;   /* with `facts`: the mount, and the keys of replies it exempts */
     struct field_strings exempt;
+    const struct reply_answer *answer; /* this node's reply, for the active node; NULL: none */
     struct router_receive receive;
     struct router_collect collect;
 };
@@ -218,11 +220,6 @@ void pipe_forget_reason(struct pipe *p);
 bool pipe_is_open(const struct pipe *p);
 /* End the transaction, if one is open, and run its cleanups. */
 void pipe_end_txn(struct pipe *p);
-
-/* pipe_outside.c */
-
-/* Whether the route's step outside must run after a transaction that ended with p->reply. */
-bool pipe_outside_is_due(const struct pipe *p);
 
 static inline bool pipe_id_given(const struct rlog_request_id *id)
 {

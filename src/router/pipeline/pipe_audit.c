@@ -37,7 +37,8 @@ bool pipe_is_recorded(const struct pipe *p)
 
 bool pipe_owes_record(const struct pipe *p)
 {
-    return p->devices != NULL && (p->once & PIPE_ONCE_RECORDED) == 0 && pipe_is_recorded(p);
+    return p->devices != NULL && (p->once & (PIPE_ONCE_RECORDED | PIPE_ONCE_MUTE)) == 0 &&
+           pipe_is_recorded(p);
 }
 
 /* The rule that decided, with the names of its policies. Without memory the record lacks them. */

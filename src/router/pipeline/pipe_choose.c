@@ -195,6 +195,10 @@ enum pipe_phase pipe_choose(struct pipe *p)
     if (p->worker->state == NULL && p->request->forwarded)
         return pipe_hand_back(p, ST_NOT_LEADER);
     p->place = place_of(&p->req, p->request, &p->node);
+    if ((p->once & PIPE_ONCE_MUTE) != 0 && p->node.active)
+        pipe_pass_over(p);
+    if ((p->once & PIPE_ONCE_MUTE) != 0 && p->place == PIPE_HERE)
+        p->place = PIPE_ACTIVE_NODE;
     if (p->place != PIPE_NO_STATE && p->worker->state == NULL)
         p->place = PIPE_NOWHERE;
     return go_to_place(p);

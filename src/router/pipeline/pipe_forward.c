@@ -145,7 +145,8 @@ enum pipe_phase pipe_forward(struct pipe *p)
     pipe_end_txn(p);
     reply_done(&p->reply);
     host->node_ops->status(host->node, &node);
-    if (!p->request->forwarded && asks_redirect(p->request))
+    bool answered = p->more != NULL && p->more->answer != NULL;
+    if (!p->request->forwarded && !answered && asks_redirect(p->request))
         return redirect(p, &node);
     if (p->request->forwarded || p->request->given_up || !node.has_leader)
         return pipe_wait(p, ST_NO_LEADER);
@@ -175,6 +176,7 @@ enum pipe_phase pipe_send(struct pipe *p)
                                           .env = p->worker->env,
                                           .id = p->id,
                                           .again = p->effect != PIPE_UNCHANGED,
+                                          .answer = p->more != NULL ? p->more->answer : NULL,
                                           .deadline_ms = env_mono_ms(p->worker->env) + try_ms(p),
                                           .done = on_forwarded};
     p->request->forward(p->request, p->forward);

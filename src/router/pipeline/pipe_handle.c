@@ -70,7 +70,7 @@ static enum status run_handler(struct pipe *p)
     ASSERT(req_in_txn(req));
     if (st == ST_OK) {
         p->once |= PIPE_ONCE_HANDLED;
-        st = req->route->handler(req);
+        st = p->request->answer != NULL ? pipe_take_answer(p) : req->route->handler(req);
     }
     st = reply_make(req, st, &p->reply);
     if (st == ST_OK && req->dialect->finish != NULL)
@@ -85,8 +85,10 @@ enum pipe_phase pipe_go_commit(struct pipe *p)
         pipe_end_txn(p);
         return PIPE_ADMITTING;
     }
-    if (!pipe_commits_here(p))
+    if (!pipe_commits_here(p)) {
+        (void)pipe_keep_answer(p); /* without it the active node tells about itself */
         return pipe_forward(p);
+    }
     if (pipe_owes_record(p) && !planted(PLANT_AUDIT_AFTER))
         return pipe_record_first(p, PIPE_COMMITTING);
     return p->request->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_COMMITTING;

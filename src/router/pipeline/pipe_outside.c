@@ -72,7 +72,7 @@ enum pipe_phase pipe_prepare_done(struct pipe *p)
 bool pipe_outside_is_due(const struct pipe *p)
 {
     return p->verdict == ST_OK && p->req.route->outside != NULL && p->reply.http < 300 &&
-           (p->effect == PIPE_CHANGED || !p->request->given_up);
+           p->request->answer == NULL && (p->effect == PIPE_CHANGED || !p->request->given_up);
 }
 
 enum pipe_phase pipe_go_outside(struct pipe *p)

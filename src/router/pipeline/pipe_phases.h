@@ -48,6 +48,9 @@ enum pipe_phase pipe_confirm(struct pipe *p);
 enum pipe_phase pipe_confirm_done(struct pipe *p);
 
 /* pipe_outside.c */
+
+/* Whether the route's step outside must run after a transaction that ended with p->reply. */
+bool pipe_outside_is_due(const struct pipe *p);
 enum pipe_phase pipe_prepare(struct pipe *p);
 enum pipe_phase pipe_prepare_done(struct pipe *p);
 enum pipe_phase pipe_outside(struct pipe *p);
@@ -66,6 +69,20 @@ enum pipe_phase pipe_record_request_done(struct pipe *p);
 enum pipe_phase pipe_record_reply(struct pipe *p);
 enum pipe_phase pipe_record_reply_done(struct pipe *p);
 enum pipe_phase pipe_respond(struct pipe *p);
+
+/* pipe_pass.c */
+
+/* Keep the reply that the handler made here, so that pipe_forward sends it along: the reply tells
+ * about this node, and another node records and sends it. False: this cannot be done. */
+bool pipe_keep_answer(struct pipe *p);
+/* Whether the active node can record the request instead of this node: nothing was done yet. */
+bool pipe_may_pass(struct pipe *p);
+/* Let the active node record the request, and run it unless the reply tells about this node. */
+enum pipe_phase pipe_pass(struct pipe *p);
+/* This node can record again: it became active. */
+void pipe_pass_over(struct pipe *p);
+/* The handler of a forwarded request ran on the node that the client asked: take over its reply. */
+NODISCARD enum status pipe_take_answer(struct pipe *p);
 
 /* pipe_audit.c */
 

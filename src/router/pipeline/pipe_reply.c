@@ -136,6 +136,8 @@ enum pipe_phase pipe_record_first(struct pipe *p, enum pipe_phase next)
 /* Nothing was done yet, and nothing will be. */
 static enum pipe_phase fail_record(struct pipe *p)
 {
+    if (pipe_may_pass(p))
+        return pipe_pass(p);
     p->unrecorded = true;
     pipe_end_txn(p);
     reason_set(&p->req.error, "the request could not be recorded by any audit device");
@@ -194,6 +196,8 @@ static enum pipe_phase fail_record_reply(struct pipe *p)
         p->unrecorded = true;
         return pipe_hand_back(p, ST_UNKNOWN_OUTCOME);
     }
+    if (pipe_may_pass(p))
+        return pipe_pass(p);
     enum status st = unrecorded_error(p);
     reply_done(&p->reply);
     reply_error(&p->reply, p->req.dialect, st, &p->req.error);

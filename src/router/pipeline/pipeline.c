@@ -19,11 +19,12 @@
  *                               ▲     ▼                                                │
  *                  FINISH_COMMITTING, FINISH_CONFIRMING                                │
  *                                  ▼                                                   ▼
- *                           RECORDING_REPLY ────────────────────────────────────────▶ DONE
+ *       to the active node ◀─ RECORDING_REPLY ──────────────────────────────────────▶ DONE
  *
  *   ○ RECORDING_REQUEST, once, where an audit device is enabled: in front of the first phase that
  *     has an effect (pipe_owes_record). A request without such a phase is recorded together with
- *     its reply, in RECORDING_REPLY: both records cost one wait.
+ *     its reply, in RECORDING_REPLY: both records cost one wait. A standby whose devices take no
+ *     record gives a request without an effect to the active node (pipe_pass).
  *
  * 1. A phase that has nothing to wait for returns the next one at once.
  * 2. A transaction runs again, from READING or ADMITTING on, after a long body was parsed, after
@@ -88,7 +89,7 @@ static const uint32_t followers[PIPE_PHASES] = {
     [PIPE_FINISHING] = BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) | ENDS,
     [PIPE_FINISH_COMMITTING] = BIT(FINISHING) | ENDS,
     [PIPE_FINISH_CONFIRMING] = BIT(FINISHING) | ENDS,
-    [PIPE_RECORDING_REPLY] = BIT(DONE),
+    [PIPE_RECORDING_REPLY] = ELSEWHERE | ENDS,
     [PIPE_DONE] = 0,
 };
 
@@ -210,5 +211,6 @@ enum status pipe_need_more(struct pipe *p)
     p->more->commit = (struct state_commit){0}; /* the other members are set before their use */
     p->more->stored = (struct buf){0};
     p->more->facts = NULL;
+    p->more->answer = NULL;
     return ST_OK;
 }

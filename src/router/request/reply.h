@@ -6,7 +6,8 @@
 
 enum {
     REPLY_HEADERS_MAX = 32,
-    REPLY_HEADERS_OWN = 24, /* headers of this node and headers of a forwarded reply */
+    REPLY_HEADERS_OWN = 24,             /* headers of this node and headers of a forwarded reply */
+    REPLY_ANSWER_MAX = HTTP_SMALL_BODY, /* bytes of a struct reply_answer */
 };
 
 /* A body that lies in a file. The sender closes the file. */
@@ -36,6 +37,14 @@ void reply_done(struct router_reply *reply);
  */
 bool reply_add_header(struct router_reply *reply, struct arena *arena, struct bytes name,
                       struct bytes value);
+
+/* The reply of a handler that ran on another node: the node that the client asked, which gave the
+ * request to this node to record it (PROTOCOL R20). */
+struct reply_answer {
+    enum reply_kind kind; /* not REPLY_NONE */
+    const char *type;     /* with REPLY_RAW: content type */
+    struct bytes data;    /* reply of the handler, without an envelope */
+};
 
 /* A long body on its way from another node. Either `send` or `drop` is called, once. */
 struct reply_stream {

@@ -236,21 +236,10 @@ static void the_request_goes_to_the_leader_as_it_came(void **ctx)
 static void headers_of_the_connection_and_of_nodes_stay_here(void **ctx)
 {
     static const char *const names[] = {
-        "connection",
-        "keep-alive",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "expect",
-        "content-length",
-        "cache-control",
-        "x-holdfast-id",
-        "x-holdfast-again",
-        "x-holdfast-closed",
-        "x-holdfast-retry",
-        "x-holdfast-anything",
+        "connection",        "keep-alive",        "proxy-connection", "te",
+        "trailer",           "transfer-encoding", "upgrade",          "expect",
+        "content-length",    "cache-control",     "x-holdfast-id",    "x-holdfast-again",
+        "x-holdfast-closed", "x-holdfast-answer", "x-holdfast-retry", "x-holdfast-anything",
     };
     struct http_header headers[ARRAY_LEN(names) + 1];
     (void)ctx;
@@ -281,6 +270,23 @@ static void the_id_goes_with_it_and_whether_it_is_a_later_try(void **ctx)
     f.again = true;
     start();
     assert_string_equal(out("x-holdfast-again"), "1");
+}
+
+static void a_reply_about_this_node_takes_the_place_of_the_body(void **ctx)
+{
+    (void)ctx;
+    static const struct reply_answer answers[] = {
+        {.kind = REPLY_DATA, .data = BYTES("{\"a\":1}")},
+        {.kind = REPLY_BARE, .data = BYTES("{}")},
+        {.kind = REPLY_RAW, .type = "text/plain; x=1", .data = BYTES("up 1\n")}};
+    static const char *const words[] = {"data", "bare", "raw text/plain; x=1"};
+    for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+        f.answer = &answers[i];
+        start();
+        assert_string_equal(out("x-holdfast-answer"), words[i]);
+        assert_bytes(under_way->body, answers[i].data);
+        under_way = NULL;
+    }
 }
 
 static void without_a_leader_nothing_is_sent(void **ctx)
@@ -345,6 +351,7 @@ int main(void)
         TEST(the_request_goes_to_the_leader_as_it_came),
         TEST(headers_of_the_connection_and_of_nodes_stay_here),
         TEST(the_id_goes_with_it_and_whether_it_is_a_later_try),
+        TEST(a_reply_about_this_node_takes_the_place_of_the_body),
         TEST(without_a_leader_nothing_is_sent),
         TEST(a_reply_is_taken_with_its_headers),
         TEST(the_other_node_says_whether_to_try_again),

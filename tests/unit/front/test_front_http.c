@@ -106,6 +106,15 @@ void front_handle(struct router_worker *worker, struct router_request *request)
         late_request = request;
         return;
     }
+    if (request->answer != NULL) {
+        const struct reply_answer *answer = request->answer;
+        assert_int_equal(request->body.len, 0);
+        buf_add_format(&reply.body, "[%d|%s|%.*s]", answer->kind,
+                       answer->type != NULL ? answer->type : "", (int)answer->data.len,
+                       (const char *)answer->data.data);
+        request->respond(request, &reply);
+        return;
+    }
     if (bytes_eq(request->target.full, BYTES("/length"))) {
         respond_length(request);
         return;
@@ -298,6 +307,32 @@ static void a_client_cannot_pass_for_a_node(void **ctx)
     assert_has(out, "|0000|00000000000000000000000000000000-0|127.0.0.1:");
 }
 
+/* What a node or a client hears that gives `value` as the kind of the reply in its body. */
+static const char *ask_answered(const struct http_handler *handler, const char *value)
+{
+    static char request[256];
+    (void)snprintf(request, sizeof request,
+                   "GET /v1/a HTTP/1.1\r\n" HOST
+                   "x-holdfast-answer: %s\r\nContent-Length: 7\r\n\r\n{\"a\":1}",
+                   value);
+    return ask(handler, request);
+}
+
+static void a_node_of_the_cluster_may_bring_its_reply(void **ctx)
+{
+    (void)ctx;
+    static const char *const malformed[] = {"d", "data x", "raw", "other"};
+    assert_has(ask_answered(&peer_handler, "data"), "[1||{\"a\":1}]");
+    assert_has(ask_answered(&peer_handler, "bare"), "[2||{\"a\":1}]");
+    assert_has(ask_answered(&peer_handler, "raw text/plain; x=1"), "[3|text/plain; x=1|{\"a\":1}]");
+    assert_has(ask_answered(&client_handler, "data"), "[GET|/v1/a||{\"a\":1}|");
+    for (size_t i = 0; i < ARRAY_LEN(malformed); i++)
+        assert_has(ask_answered(&peer_handler, malformed[i]), "HTTP/1.1 400 ");
+    assert_has(ask(&peer_handler, "GET /v1/a HTTP/1.1\r\n" HOST
+                                  "x-holdfast-answer: data\r\nContent-Length: 65537\r\n\r\n"),
+               "HTTP/1.1 400 ");
+}
+
 static void a_malformed_id_of_a_node_is_refused(void **ctx)
 {
     (void)ctx;
@@ -397,6 +432,7 @@ int main(void)
         cmocka_unit_test(headers_of_a_reply_are_sent),
         cmocka_unit_test(a_node_of_the_cluster_speaks_for_a_client),
         cmocka_unit_test(a_client_cannot_pass_for_a_node),
+        cmocka_unit_test(a_node_of_the_cluster_may_bring_its_reply),
         cmocka_unit_test(a_malformed_id_of_a_node_is_refused),
         cmocka_unit_test(a_request_handed_back_says_why),
         cmocka_unit_test(a_listener_may_insist_on_the_request_header),

@@ -106,6 +106,7 @@ static const struct route test_routes[] = {
     {.method = METHOD_POST, .path = "silent/:name", .handler = run_silent, .body = &named_schema},
     {.method = METHOD_POST, .path = "reads", .handler = run_count, .flags = ROUTE_READS},
     {.method = METHOD_GET, .path = "active", .handler = run_count, .flags = ROUTE_ACTIVE},
+    {.method = METHOD_GET, .path = "stays", .handler = run_count, .flags = ROUTE_STAYS},
     {.method = METHOD_GET, .path = "sudo", .handler = run_count, .flags = ROUTE_TOP_LEVEL},
     {.method = METHOD_POST, .path = "later", .handler = run_add, .feature = RLOG_FEATURE},
     {.method = METHOD_PATCH, .path = "patch", .handler = run_count},

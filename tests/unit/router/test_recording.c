@@ -1,76 +1,7 @@
 /* Audit records of requests: that they are made, when, and what they say (PROTOCOL R20). */
-#include "audit/fake_devices.h"
-#include "router/pipe_world.h"
+#include "router/recorded_world.h"
 
-static struct fake_devices devices;
-static struct fake_device *const device = &devices.devices[0];
 static const uint8_t salt[32] = {5};
-
-static int open_recorded(void **ctx)
-{
-    if (open_world(ctx) != 0)
-        return -1;
-    fake_devices_init(&devices, 1);
-    w.host.audit = &devices.table;
-    return 0;
-}
-
-static int close_recorded(void **ctx)
-{
-    device->holds = false;
-    while (device->n_held > 0) /* of a test that failed */
-        fake_answer(device, ST_OK);
-    int result = close_world(ctx);
-    fake_devices_done(&devices);
-    return result;
-}
-
-static const char *line(unsigned i)
-{
-    assert_true(i < device->n_lines);
-    return device->lines[i];
-}
-
-static void assert_line_has(unsigned i, const char *text)
-{
-    if (strstr(line(i), text) == NULL)
-        fail_msg("\"%s\" is not in %s", text, line(i));
-}
-
-static void assert_line_lacks(unsigned i, const char *text)
-{
-    if (strstr(line(i), text) != NULL)
-        fail_msg("\"%s\" is in %s", text, line(i));
-}
-
-/* A request and its reply were recorded, once each. */
-static void assert_pair(void)
-{
-    assert_int_equal(device->n_lines, 2);
-    assert_line_has(0, "\"type\":\"request\"");
-    assert_line_has(1, "\"type\":\"response\"");
-}
-
-static struct test_request *call(enum http_method method, const char *target, const char *body)
-{
-    fake_forget_lines(device);
-    return world_request(&w, method, target, body);
-}
-
-/* Give the request in hand to the worker, and let happen what can happen. */
-static void begin(struct test_request *t, enum http_method method, const char *target)
-{
-    test_request_init(t, method, target, NULL);
-    test_request_header(t, "x-secrets-token", w.token);
-    world_take(&w, t);
-    clock_run(&w.env);
-}
-
-static void answer(void)
-{
-    fake_answer(device, ST_OK);
-    clock_run(&w.env);
-}
 
 /* When */
 
@@ -511,7 +442,7 @@ static void every_failed_allocation_gets_a_reply(void **ctx)
     }
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_recorded, close_recorded)
+#define TEST(f) RECORDED_TEST(f)
 
 int main(void)
 {

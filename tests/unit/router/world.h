@@ -51,7 +51,8 @@ struct world {
     unsigned n_forward, forwards;
     struct rlog_request_id forward_ids[WORLD_FORWARDS_MAX];
     bool forward_again[WORLD_FORWARDS_MAX];
-    bool forward_takes_body; /* of streamed requests */
+    bool forward_takes_body;  /* of streamed requests */
+    char forward_answer[256]; /* of the last forward: kind, type and data; "": none */
     struct router_forward *forwarding;
     struct env_task forward_task;
 };
@@ -99,37 +100,6 @@ static inline void world_ticket_drop(struct state_log *log, uint64_t ticket)
 }
 
 #include "router/world_host.h"
-
-static inline void world_forwarded(struct env_task *task)
-{
-    struct world *w = CONTAINER_OF(task, struct world, forward_task);
-    struct router_forward *f = w->forwarding;
-    unsigned i = w->forwards - 1;
-    enum status st = w->n_forward == 0 ? ST_OK : w->forward_status[MIN(i, w->n_forward - 1)];
-    w->forwarding = NULL;
-    if (st == ST_OK) {
-        f->reply = (struct router_reply){.http = 299, .content_type = "application/json"};
-        buf_add_str(&f->reply.body, "{\"from\":\"the active node\"}");
-    }
-    f->done(f, st);
-}
-
-static inline void world_forward(struct world *w, struct router_forward *f)
-{
-    assert_null(w->forwarding);
-    assert_true(w->forwards < WORLD_FORWARDS_MAX);
-    w->forward_again[w->forwards] = f->again;
-    w->forward_ids[w->forwards++] = f->id;
-    w->forwarding = f;
-    f->body_taken = w->forward_takes_body;
-    w->forward_task.run = world_forwarded;
-    env_post(f->env, &w->forward_task);
-}
-
-static inline void world_forward_request(struct router_request *request, struct router_forward *f)
-{
-    world_forward(CONTAINER_OF(request, struct test_request, request)->world, f);
-}
 
 static inline void world_take(struct world *w, struct test_request *t)
 {

@@ -1,4 +1,5 @@
-/* How the world of the router's tests stands for a node. Only router/world.h includes this file,
+/* How the world of the router's tests stands for a node, and for the active node that a request is
+ * forwarded to. Only router/world.h includes this file,
  * because it needs struct world. */
 #ifndef HOLDFAST_TESTS_UNIT_ROUTER_WORLD_HOST_H
 #define HOLDFAST_TESTS_UNIT_ROUTER_WORLD_HOST_H
@@ -56,6 +57,42 @@ static inline void world_seal_status(struct node *node, struct node_seal_status 
 static inline int64_t world_time(struct node *node)
 {
     return 1700000000000 + world_of(node)->later_ms;
+}
+
+static inline void world_forwarded(struct env_task *task)
+{
+    struct world *w = CONTAINER_OF(task, struct world, forward_task);
+    struct router_forward *f = w->forwarding;
+    unsigned i = w->forwards - 1;
+    enum status st = w->n_forward == 0 ? ST_OK : w->forward_status[MIN(i, w->n_forward - 1)];
+    w->forwarding = NULL;
+    if (st == ST_OK) {
+        f->reply = (struct router_reply){.http = 299, .content_type = "application/json"};
+        buf_add_str(&f->reply.body, "{\"from\":\"the active node\"}");
+    }
+    f->done(f, st);
+}
+
+static inline void world_forward(struct world *w, struct router_forward *f)
+{
+    assert_null(w->forwarding);
+    assert_true(w->forwards < WORLD_FORWARDS_MAX);
+    w->forward_again[w->forwards] = f->again;
+    w->forward_ids[w->forwards++] = f->id;
+    w->forwarding = f;
+    w->forward_answer[0] = '\0';
+    if (f->answer != NULL)
+        (void)snprintf(w->forward_answer, sizeof w->forward_answer, "%d %s %.*s", f->answer->kind,
+                       f->answer->type != NULL ? f->answer->type : "", (int)f->answer->data.len,
+                       (const char *)f->answer->data.data);
+    f->body_taken = w->forward_takes_body;
+    w->forward_task.run = world_forwarded;
+    env_post(f->env, &w->forward_task);
+}
+
+static inline void world_forward_request(struct router_request *request, struct router_forward *f)
+{
+    world_forward(CONTAINER_OF(request, struct test_request, request)->world, f);
 }
 
 #endif
