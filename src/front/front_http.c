@@ -246,7 +246,7 @@ static const char *on_late(void *ctx, struct http_request *req, int *ret_status)
     (void)ctx; /* the request has all that is needed */
     if (router_give_up(&front_request_get(req)->request) == ST_TIMEOUT)
         return "no reply in time: nothing was changed";
-    *ret_status = 504;
+    *ret_status = REPLY_LATE_HTTP;
     return status_text(ST_UNKNOWN_OUTCOME);
 }
 

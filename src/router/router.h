@@ -110,8 +110,8 @@ struct router_request {
     void (*respond)(struct router_request *request, struct router_reply *reply);
 
     /* The members below are for the router alone. */
-    bool unsettled; /* the request may change something, or has changed something */
-    bool given_up;  /* router_give_up was called */
+    bool unsettled;       /* the request may change something, or has changed something */
+    enum status given_up; /* result of router_give_up; ST_OK: it was not called */
 };
 
 /* The value of a header, as request->header gives it. If no header's name has this length,

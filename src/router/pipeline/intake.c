@@ -121,8 +121,8 @@ const struct dialect *router_home(const struct router_worker *worker)
 
 enum status router_give_up(struct router_request *request)
 {
-    request->given_up = true;
-    return request->unsettled ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
+    request->given_up = request->unsettled ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
+    return request->given_up;
 }
 
 /* Whether the path of a request is the path of `route`, which has no parameters. */

@@ -92,6 +92,7 @@ struct pipe_more {
     struct state_confirm confirm;
     struct audit_op audit;
     struct audit_record *facts; /* part of both audit records of the request; NULL: not written */
+    bool stale;                 /* `facts` are those of an earlier run of the transaction */
     struct audit_mount mount;   /* with `facts`: the mount, and the keys of replies it exempts */
     struct field_strings exempt;
     const struct reply_answer *answer; /* this node's reply, for the active node; NULL: none */

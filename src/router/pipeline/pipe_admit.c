@@ -84,6 +84,8 @@ static enum status begin_txn(struct pipe *p)
 
     if ((p->once & PIPE_ONCE_BEGUN) != 0)
         reset_reply(req);
+    if (p->more != NULL)
+        p->more->stale = p->more->facts != NULL;
     p->once |= PIPE_ONCE_BEGUN;
     req->feature = p->node.feature;
     req->now_ms = confirmed ? p->run->read.time_ms : host->node_ops->time_ms(host->node);

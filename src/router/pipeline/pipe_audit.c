@@ -195,11 +195,17 @@ static enum status keep_exempt(struct pipe *p)
     return ST_OK;
 }
 
+/* Facts of an earlier run are written again while a transaction has those of the present run. */
 static enum status need_facts(struct pipe *p)
 {
     TRY(pipe_need_more(p));
-    if (p->more->facts != NULL)
+    struct pipe_more *more = p->more;
+    ASSERT(more->pipe == p && p->devices != NULL);
+    if (more->facts != NULL && !(more->stale && req_in_txn(&p->req)))
         return ST_OK;
+    audit_record_unref(more->facts);
+    more->facts = NULL;
+    more->stale = false;
     TRY(keep_exempt(p));
     return write_facts(p);
 }

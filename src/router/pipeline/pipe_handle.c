@@ -113,6 +113,7 @@ enum pipe_phase pipe_handle(struct pipe *p)
 enum pipe_phase pipe_commit(struct pipe *p)
 {
     ASSERT(pipe_commits_here(p));
+    pipe_keep_facts(p);
     enum status st =
         pipe_commit_begin(p, pipe_id_given(&p->request->id) ? &p->request->id : &p->id);
     pipe_end_txn(p);

@@ -60,6 +60,7 @@ static bool lacks_outside(const struct pipe *p)
 
 bool pipe_may_pass(struct pipe *p)
 {
+    ASSERT(p->devices != NULL);
     bool begun = (p->once & PIPE_ONCE_RECORDED) != 0 || p->effect != PIPE_UNCHANGED;
     bool ours = p->node.active || p->request->forwarded || pipe_has_flag(p, ROUTE_LEADER);
     if (p->place != PIPE_HERE || begun || ours || p->request->given_up || p->request->streamed)

@@ -91,10 +91,30 @@ static enum pipe_phase fail_devices(struct pipe *p, enum status st)
     return PIPE_DONE;
 }
 
+/* The client has heard an error in place of this reply: record both. */
+static void make_late(struct pipe *p)
+{
+    bool unknown = p->request->given_up == ST_UNKNOWN_OUTCOME;
+    int http = p->reply.http;
+    ASSERT(p->request->given_up != ST_OK);
+    ASSERT(http != 0 && p->reply.retry == ST_OK);
+    reason_set(&p->req.error,
+               "no reply in time: the client heard that %s; later the request ended "
+               "with status %d",
+               unknown ? "the outcome is unknown" : "nothing was changed", http);
+    p->failure = p->request->given_up;
+    reply_done(&p->reply);
+    reply_error(&p->reply, p->req.dialect, p->failure, &p->req.error);
+    if (unknown)
+        p->reply.http = REPLY_LATE_HTTP;
+}
+
 enum pipe_phase pipe_end(struct pipe *p)
 {
     if (p->req.host->audit == NULL || p->unrecorded || p->reply.retry != ST_OK)
         return PIPE_DONE;
+    if (p->request->given_up != ST_OK)
+        make_late(p);
     enum status st = (p->once & PIPE_ONCE_DEVICES) == 0 ? pipe_find_devices(p) : ST_OK;
     if (st != ST_OK)
         return fail_devices(p, st);

@@ -211,6 +211,7 @@ enum status pipe_need_more(struct pipe *p)
     p->more->commit = (struct state_commit){0}; /* the other members are set before their use */
     p->more->stored = (struct buf){0};
     p->more->facts = NULL;
+    p->more->stale = false;
     p->more->answer = NULL;
     return ST_OK;
 }

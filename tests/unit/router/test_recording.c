@@ -72,6 +72,41 @@ static void a_client_that_goes_while_the_record_is_written_changes_nothing(void 
     assert_count(NULL);
 }
 
+static struct test_request *late;
+
+static void client_goes(struct world *world)
+{
+    (void)world;
+    assert_status(router_give_up(&late->request), ST_UNKNOWN_OUTCOME);
+}
+
+static void a_late_reply_is_recorded_as_the_client_hears_it(void **ctx)
+{
+    (void)ctx;
+    struct test_request t;
+    device->holds = true;
+    begin(&t, METHOD_GET, "/v1/test/out");
+    assert_status(router_give_up(&t.request), ST_TIMEOUT);
+    answer();
+    assert_int_equal(outside_runs, 0);
+    answer();
+    assert_pair();
+    assert_line_has(1, "\"http_status\":503");
+    assert_line_has(1, "the client heard that nothing was changed");
+    test_request_done(&t);
+    device->holds = false;
+    fake_forget_lines(device);
+    late = &t;
+    w.before_propose = client_goes;
+    begin(&t, METHOD_PUT, "/v1/test/add");
+    assert_int_equal(t.replies, 1);
+    assert_pair();
+    assert_line_has(1, "\"http_status\":504");
+    assert_line_has(1, "the outcome is unknown; later the request ended with status 200");
+    test_request_done(&t);
+    assert_count("1");
+}
+
 static void a_rerun_is_recorded_once(void **ctx)
 {
     (void)ctx;
@@ -318,6 +353,66 @@ static void a_decision_is_recorded_with_its_rule(void **ctx)
     assert_line_has(0, "\"policy_results\":{\"allowed\":false,\"denying_rule\":null}");
 }
 
+static char root_token[sizeof w.token];
+
+/* Store a policy as root, while another request is being proposed. */
+static void store_policy(const char *name, const char *policy)
+{
+    static char target[64];
+    struct test_request t;
+    (void)snprintf(target, sizeof target, "/v1/sys/policies/acl/%s", name);
+    test_request_init(&t, METHOD_PUT, target, policy);
+    test_request_header(&t, "x-secrets-token", root_token);
+    world_take(&w, &t);
+    clock_run(&w.env);
+    assert_int_equal(t.http, 204);
+    test_request_done(&t);
+    fake_forget_lines(device);
+}
+
+static void policy_is_taken_back(struct world *world)
+{
+    (void)world;
+    store_policy("p", "{\"policy\":\"path \\\"test/*\\\" { capabilities = [\\\"deny\\\"] }\"}");
+}
+
+static void a_denial_after_a_rerun_is_recorded_as_one(void **ctx)
+{
+    (void)ctx;
+    memcpy(root_token, w.token, sizeof root_token);
+    become("{\"policy\":\"path \\\"test/*\\\" { capabilities = [\\\"update\\\"] }\"}");
+    w.before_propose = policy_is_taken_back;
+    assert_int_equal(call(METHOD_PUT, "/v1/test/add", NULL)->http, 403);
+    assert_int_equal(device->n_lines, 1); /* the record of the request came before */
+    assert_line_has(0, "\"type\":\"response\"");
+    assert_line_has(0, "\"allowed\":false,\"denying_rule\":{\"path\":\"test/*\"");
+}
+
+static void keys_are_exempted(struct world *world)
+{
+    struct test_request t;
+    (void)world;
+    test_request_init(&t, METHOD_POST, "/v1/sys/mounts/kv/tune",
+                      "{\"audit_non_hmac_request_keys\":[\"open\"]}");
+    test_request_header(&t, "x-secrets-token", w.token);
+    world_take(&w, &t);
+    clock_run(&w.env);
+    assert_int_equal(t.http, 204);
+    test_request_done(&t);
+    fake_forget_lines(device);
+}
+
+static void a_reply_is_recorded_with_the_facts_that_were_committed(void **ctx)
+{
+    (void)ctx;
+    assert_status(hmac_new(bytes_of(salt, sizeof salt), &device->salt), ST_OK);
+    w.before_propose = keys_are_exempted;
+    assert_int_equal(call(METHOD_PUT, "/v1/kv/a", "{\"open\":\"o1\"}")->http, 204);
+    assert_int_equal(device->n_lines, 1); /* the record of the request came before */
+    assert_line_has(0, "\"type\":\"response\"");
+    assert_line_has(0, "\"open\":\"o1\"");
+}
+
 static void a_new_token_is_recorded_as_one(void **ctx)
 {
     (void)ctx;
@@ -451,6 +546,7 @@ int main(void)
         TEST(a_read_waits_once_for_both_records),
         TEST(a_step_outside_waits_for_the_record),
         TEST(a_client_that_goes_while_the_record_is_written_changes_nothing),
+        TEST(a_late_reply_is_recorded_as_the_client_hears_it),
         TEST(a_rerun_is_recorded_once),
         TEST(nothing_takes_effect_unrecorded),
         TEST(an_unrecorded_change_is_admitted),
@@ -465,6 +561,8 @@ int main(void)
         TEST(the_node_that_runs_a_request_records_it),
         TEST(a_record_has_the_members_of_upstream),
         TEST(a_decision_is_recorded_with_its_rule),
+        TEST(a_denial_after_a_rerun_is_recorded_as_one),
+        TEST(a_reply_is_recorded_with_the_facts_that_were_committed),
         TEST(a_new_token_is_recorded_as_one),
         TEST(a_wrapped_reply_is_recorded_as_its_token),
         TEST(mounts_exempt_keys),
