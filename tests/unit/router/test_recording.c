@@ -1,6 +1,8 @@
 /* Audit records of requests: that they are made, when, and what they say (PROTOCOL R20). */
 #include "router/recorded_world.h"
 
+#include "router/quota.h"
+
 static const uint8_t salt[32] = {5};
 
 /* When */
@@ -288,6 +290,49 @@ static void the_node_that_runs_a_request_records_it(void **ctx)
     assert_pair();
 }
 
+/* A worker that counts requests for quotas. */
+static int open_counting(void **ctx)
+{
+    const struct router *router = &w.router;
+    (void)open_recorded(ctx);
+    router_worker_free(w.worker);
+    assert_status(quota_table_new((uint64_t[2]){1, 2}, &w.host.quotas), ST_OK);
+    assert_status(router_worker_new(router, &w.env.env, w.state, &w.worker), ST_OK);
+    return 0;
+}
+
+static int close_counting(void **ctx)
+{
+    struct quota_table *table = w.host.quotas;
+    int result = close_recorded(ctx);
+    quota_table_free(table);
+    return result;
+}
+
+/* Write a setting of the quotas, and let the worker see it. */
+static void set_quota(const char *target, const char *body)
+{
+    assert_int_equal(call(METHOD_POST, target, body)->http, 204);
+    w.env.now_ms += QUOTA_PATIENCE_MS;
+    clock_run(&w.env);
+}
+
+static void a_refusal_by_a_quota_is_recorded_if_that_is_set(void **ctx)
+{
+    (void)ctx;
+    set_quota("/v1/sys/quotas/rate-limit/r", "{\"path\":\"kv/\",\"rate\":1,\"interval\":3600}");
+    assert_int_equal(call(METHOD_GET, "/v1/kv/a", NULL)->http, 404);
+    assert_pair();
+    assert_int_equal(call(METHOD_GET, "/v1/kv/a", NULL)->http, 429);
+    assert_int_equal(device->n_lines, 0);
+    set_quota("/v1/sys/quotas/config", "{\"enable_rate_limit_audit_logging\":true}");
+    assert_int_equal(call(METHOD_GET, "/v1/kv/a", NULL)->http, 429);
+    assert_pair();
+    assert_line_has(0, "\"path\":\"kv/a\"");
+    assert_line_has(1, "\"http_status\":429");
+    assert_line_has(1, "rate limit quota exceeded");
+}
+
 /* What records say */
 
 static void a_record_has_the_members_of_upstream(void **ctx)
@@ -559,6 +604,8 @@ int main(void)
         TEST(a_stateless_change_waits_for_the_record),
         TEST(probes_are_not_recorded),
         TEST(the_node_that_runs_a_request_records_it),
+        cmocka_unit_test_setup_teardown(a_refusal_by_a_quota_is_recorded_if_that_is_set,
+                                        open_counting, close_counting),
         TEST(a_record_has_the_members_of_upstream),
         TEST(a_decision_is_recorded_with_its_rule),
         TEST(a_denial_after_a_rerun_is_recorded_as_one),
