@@ -75,8 +75,7 @@ static enum status add_writes(const struct state_txn *txn, struct rlog_txn_build
     return ST_OK;
 }
 
-/* Whether nothing is put but what a full state takes too. */
-static bool is_exempt(const struct state_txn *txn)
+bool state_is_exempt(const struct state_txn *txn)
 {
     SET_FOR (item, &txn->writes)
         if (item->op->kind == STATE_OP_PUT && !item->op->exempt)
@@ -232,7 +231,7 @@ enum status state_commit(struct state_txn *txn, struct state_commit *c)
     TRY(changes_encode(txn, c));
     c->rlog = (struct rlog_propose){.txn = buf_bytes(&c->encoded),
                                     .ticket = c->ticket,
-                                    .upkeep = is_exempt(txn),
+                                    .upkeep = state_is_exempt(txn),
                                     .done = on_proposed};
     c->task.run = propose;
     env_post_round(c->state->log->env, &c->task);

@@ -30,6 +30,7 @@ struct state_txn {
     struct state_set keys, prefixes; /* keys and prefixes that were read, and their versions */
     struct state_set writes, drops;  /* staged keys; staged deletions of whole prefixes */
     struct state_op *ops, *last_op;  /* everything staged, in order, for state_rollback */
+    size_t size;                     /* state_size */
     enum status status;              /* first failure; the transaction then cannot commit */
     bool open, confirmed;
     bool read_only; /* reads are not recorded */
@@ -43,6 +44,14 @@ NODISCARD enum status state_begin(struct state *state, struct arena *arena,
  * nothing. If the handler stages a write, the caller must begin another transaction and rerun. */
 void state_set_read_only(struct state_txn *txn);
 bool state_is_read_only(const struct state_txn *txn);
+/* About how many bytes the encoded transaction will have, rarely fewer. A rollback does not lower
+ * the figure. */
+static inline size_t state_size(const struct state_txn *txn)
+{
+    return txn->size;
+}
+/* Whether every staged put is exempt from the state limit. */
+bool state_is_exempt(const struct state_txn *txn);
 /* Unpin the version. Results of reads stay in the arena. An ended transaction is allowed. */
 void state_end(struct state_txn *txn);
 
@@ -59,6 +68,8 @@ NODISCARD enum status state_get(struct state_txn *txn, struct bytes key,
                                 struct state_value *ret_value);
 /* ST_OK or ST_NOT_FOUND without decrypting; else as state_get. */
 NODISCARD enum status state_exists(struct state_txn *txn, struct bytes key);
+/* Whether this transaction has staged the deletion of `key`. Reads nothing. */
+bool state_is_deleted(const struct state_txn *txn, struct bytes key);
 /* A stamp identifies a stored value without decryption. Equal stamps of one key mean equal values,
  * also across a restore of the state. `seal` comes from the random part of the ciphertext.
  * `modified` is 0 for a value that this transaction staged. */

@@ -4,6 +4,8 @@
 enum {
     PIN_DEADLINE_MS = 100 * 1000, /* longer than a request may take */
     STAMP_BYTES = 32,             /* header and nonce of a stored value */
+    NEED_SIZE = 16,               /* of a precondition in an encoded transaction, without the key */
+    OP_SIZE = 32 + BARRIER_OVERHEAD, /* of a write, without key and value */
 };
 
 bool state_key_valid(struct bytes key)
@@ -59,9 +61,12 @@ enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t versi
 
     if (txn->read_only || set_covering(&txn->prefixes, key) != NULL)
         return ST_OK;
+    unsigned before = txn->keys.n;
     enum status st = set_add(&txn->keys, txn->arena, state_random(txn->state), key, &item);
     if (st != ST_OK)
         return fail(txn, st);
+    if (txn->keys.n > before)
+        txn->size += key.len + NEED_SIZE;
     item->version = version; /* all reads use one pinned tree, so every read finds the same
                               * version */
     return ST_OK;
@@ -76,6 +81,7 @@ enum status txn_note_prefix(struct state_txn *txn, struct bytes prefix)
         set_add_prefix(&txn->prefixes, txn->arena, state_random(txn->state), prefix, &item);
     if (st != ST_OK)
         return fail(txn, st);
+    txn->size += prefix.len + NEED_SIZE;
     if (item->key.len == prefix.len)
         item->version = store_newest(&txn->pin, prefix);
     return ST_OK;
@@ -205,6 +211,12 @@ enum status state_exists(struct state_txn *txn, struct bytes key)
     return look_up(txn, key, &own, &item);
 }
 
+bool state_is_deleted(const struct state_txn *txn, struct bytes key)
+{
+    struct state_op *own;
+    return txn_own(txn, key, &own) && (own == NULL || own->kind != STATE_OP_PUT);
+}
+
 enum status state_stamp(struct state_txn *txn, struct bytes key, struct state_stamp *ret_stamp)
 {
     struct state_op *own;
@@ -294,6 +306,7 @@ static enum status op_stage(struct state_txn *txn, const struct state_op *op)
     copy->value.data = value;
     copy->suffix.data = suffix;
     TRY(take_effect(txn, copy));
+    txn->size += op->key.len + op->value.len + op->suffix.len + OP_SIZE;
     *(txn->last_op != NULL ? &txn->last_op->next : &txn->ops) = copy;
     txn->last_op = copy;
     return ST_OK;
