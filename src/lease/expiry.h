@@ -25,7 +25,10 @@
  * 3. expiry_drop deletes the entry in both forms while the former key exists: the duty may move it
  *    meanwhile. The duty has every key that it moves as a precondition, so it moves no entry whose
  *    thing has ended meanwhile.
- * 4. The duty looks for former keys as long as the node is active, by counts that cost one read
+ * 4. A transaction of the duty is small: it ends as soon as it has the steps of its turn, or
+ *    EXPIRY_BYTES. Due things come first; a part is kept for unfinished work, whose marks take
+ *    turns; former keys are moved with the steps that are left.
+ * 5. The duty looks for former keys as long as the node is active, by counts that cost one read
  *    each. So it needs no record of its progress: it goes on after a failover or a restore. */
 #ifndef HOLDFAST_LEASE_EXPIRY_H
 #define HOLDFAST_LEASE_EXPIRY_H
@@ -39,10 +42,12 @@ struct lease_kinds;
 enum {
     EXPIRY_FEATURE = 2,      /* feature level of the keys */
     EXPIRY_KINDS_MAX = 16,   /* of a server */
-    EXPIRY_STEPS = 100,      /* most things that one transaction ends or works on */
-    EXPIRY_MARK_STEPS = 20,  /* of these, kept for unfinished work */
+    EXPIRY_STEPS = 100,      /* most things that one transaction ends, works on or moves */
+    EXPIRY_MARK_PART = 5,    /* while there are marks: a fifth of the steps is kept for them */
     EXPIRY_MARKS_MAX = 1000, /* most marks that one transaction looks at */
-    EXPIRY_MOVE_STEPS = 100, /* most former keys that one transaction moves */
+    /* Size of a transaction at which it takes no further step, whatever the length of the keys: a
+     * large transaction holds up the writes of clients. */
+    EXPIRY_BYTES = 256 * 1024,
     EXPIRY_AGAIN_MS = 3600 * 1000,
 };
 
@@ -59,18 +64,29 @@ struct expiry_kind {
     /* kinds of the keys that builds before EXPIRY_FEATURE wrote; `former_mark` is NULL if the kind
      * has no marks */
     const char *former_end, *former_mark;
-    /* Stage the end of the thing. ST_NOT_FOUND: it is gone, or has not ended. The entry is dropped
-     * in both cases. Any other status but ST_NOMEM and ST_SEALED puts the entry off. */
+    /* Stage the end of the thing, with nothing but deletions and exempt puts: things end also in a
+     * full state. ST_NOT_FOUND: it is gone, or has not ended. The entry is dropped in both cases.
+     * Any other status but ST_NOMEM and ST_SEALED puts the entry off. */
     enum status (*end)(const struct expiry_task *task);
-    /* Stage a part of the work that the mark of the thing stands for, and count `steps` down, never
-     * below 0. It drops the mark when nothing is left. NULL if the kind has no marks. */
+    /* Stage a part of the work that the mark of the thing stands for, as `end` does, and count
+     * `steps` down, never below 0. It drops the mark when nothing is left. NULL if the kind has no
+     * marks. */
     enum status (*go_on)(const struct expiry_task *task, unsigned *steps);
 };
 
-/* Work of the duty on this node, for metrics: things ended, entries dropped, tries put off, former
- * keys moved. */
+/* Work of the duty on this node. */
 struct expiry_counts {
+    /* For metrics. Things ended, entries dropped and former keys moved count once they are
+     * committed; tries put off count at once. */
     _Atomic uint64_t ended, dropped, put_off, moved;
+    /* Staged by the last run. This member and those below are for the thread of the duty. */
+    struct {
+        unsigned ended, dropped, moved;
+    } staged;
+    /* The last mark that a run met, or an empty key. The next run begins after it, so no mark waits
+     * for the end of the work of another. */
+    uint8_t mark[STATE_KEY_MAX];
+    size_t mark_len;
 };
 
 /* The kinds of a server. */
@@ -97,9 +113,12 @@ NODISCARD enum status expiry_drop(struct state_txn *txn, const struct expiry_kin
 NODISCARD enum status expiry_mark_key(struct state_txn *txn, const struct expiry_kind *kind,
                                       const char *ns, const char *id, struct bytes *ret_key);
 
-/* The duty. `kinds` is a struct expiry_kinds. If nothing is staged, nothing is left to do now.
- * ST_SEALED, ST_CORRUPT, ST_NOMEM. */
-NODISCARD enum status expiry_upkeep(const void *kinds, struct state_txn *txn, int64_t now_ms);
+/* The duty: stage `steps` at most, 1 to EXPIRY_STEPS. `kinds` is a struct expiry_kinds. If nothing
+ * is staged, nothing is left to do now. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
+NODISCARD enum status expiry_upkeep(const void *kinds, struct state_txn *txn, int64_t now_ms,
+                                    unsigned steps);
+/* The transaction of the last run of the duty is committed: count what it did. */
+void expiry_committed(const void *kinds);
 
 /* How many keys a version of the state has, at the cost of a few reads. */
 struct expiry_sizes {

@@ -12,6 +12,8 @@ struct run {
     struct state_txn *txn;
     int64_t now_ms;
     bool raised;
+    unsigned steps; /* left */
+    size_t size;    /* size of the transaction at which the run takes no further step */
 };
 
 /* Keys in the order of one prefix: of an index, of former entries, or of marks. */
@@ -46,9 +48,10 @@ static void put_off(const struct run *run, const struct met *met, enum status st
               what, status_text(st));
 }
 
-static void count(_Atomic uint64_t *counter)
+/* Whether the run may do no more. A transaction without a write takes a step, whatever it read. */
+static bool is_full(const struct run *run)
 {
-    (void)atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+    return run->steps == 0 || (state_staged(run->txn) && state_size(run->txn) >= run->size);
 }
 
 /* Sources */
@@ -194,7 +197,7 @@ static enum status entry_follow(struct run *run, const struct source *source)
     struct state_mark before = state_mark(run->txn);
     st = met.kind != NULL ? met.kind->end(&task) : ST_UNSUPPORTED;
     if (st == ST_OK || st == ST_NOT_FOUND) {
-        count(st == ST_OK ? &run->kinds->counts->ended : &run->kinds->counts->dropped);
+        ++*(st == ST_OK ? &run->kinds->counts->staged.ended : &run->kinds->counts->staged.dropped);
         return ST_OK;
     }
     if (must_stop(st))
@@ -204,7 +207,7 @@ static enum status entry_follow(struct run *run, const struct source *source)
 }
 
 /* Before EXPIRY_FEATURE, and after a restore of a state of that time, each kind has a source. */
-static enum status due_follow(struct run *run, unsigned *steps)
+static enum status due_follow(struct run *run)
 {
     struct source *sources[EXPIRY_KINDS_MAX + 1];
     struct bytes prefix;
@@ -212,14 +215,14 @@ static enum status due_follow(struct run *run, unsigned *steps)
     struct source *next;
     size_t n = 0;
 
-    ASSERT(run->now_ms >= 0 && *steps > 0);
+    ASSERT(run->now_ms >= 0);
     state_time_text(run->now_ms + 1, end);
     TRY(source_new(run, BYTES(EXPIRY_INDEX), NULL, &sources[n++]));
     for (size_t i = 0; i < run->kinds->n; i++) {
         TRY(former_prefix(run, run->kinds->items[i]->former_end, &prefix));
         TRY(source_new(run, prefix, run->kinds->items[i], &sources[n++]));
     }
-    for (; *steps > 0 && (next = earliest(sources, n)) != NULL; --*steps) {
+    for (; !is_full(run) && (next = earliest(sources, n)) != NULL; run->steps--) {
         if (bytes_cmp(bytes_from(next->walk.key, next->prefix.len), bytes_str(end)) >= 0)
             return ST_OK;
         TRY(entry_follow(run, next));
@@ -230,10 +233,10 @@ static enum status due_follow(struct run *run, unsigned *steps)
 
 /* Unfinished work */
 
-static enum status mark_follow(struct run *run, const struct source *source, unsigned *steps)
+static enum status mark_follow(struct run *run, const struct source *source)
 {
     struct met met;
-    unsigned before = *steps;
+    unsigned before = run->steps;
     ASSERT(before > 0);
     enum status st = meet(run, source, false, &met);
     struct state_mark mark = state_mark(run->txn);
@@ -241,57 +244,78 @@ static enum status mark_follow(struct run *run, const struct source *source, uns
         st = met.kind != NULL && met.kind->go_on != NULL ? ST_OK : ST_UNSUPPORTED;
     if (st == ST_OK) {
         const struct expiry_task task = task_of(run, &met);
-        st = met.kind->go_on(&task, steps);
+        st = met.kind->go_on(&task, &run->steps);
     }
-    ASSERT(*steps <= before);
-    if (st == ST_OK && *steps > 0)
-        --*steps; /* a mark with nothing below it is a step too */
+    ASSERT(run->steps <= before);
+    if (st == ST_OK && run->steps == before)
+        run->steps--; /* a mark with nothing below it is a step too */
     if (st == ST_OK || must_stop(st))
         return st;
-    *steps = before;
-    put_off(run, &met, st); /* the mark stays, and the next run meets it again */
+    run->steps = before;
+    put_off(run, &met, st); /* the mark stays, and a later run meets it again */
     return state_rollback(run->txn, mark);
 }
 
-static enum status marks_follow(struct run *run, struct bytes prefix,
-                                const struct expiry_kind *former, unsigned *steps)
-{
-    struct source *source;
-    ASSERT(*steps <= EXPIRY_STEPS);
-    TRY(source_new(run, prefix, former, &source));
-    for (unsigned looked = 0; source != NULL && source->have && *steps > 0; looked++) {
-        if (looked == EXPIRY_MARKS_MAX)
-            return ST_OK;
-        TRY(mark_follow(run, source, steps));
-        source->have = state_walk_next(&source->walk);
-    }
-    return ST_OK;
-}
-
-static enum status have_marks(const struct run *run, bool *ret_any)
+/* All places where marks lie, in a fixed order. */
+static enum status mark_sources(const struct run *run, struct source **sources, size_t *ret_n)
 {
     struct bytes prefix;
-    *ret_any = state_count(run->txn, BYTES(EXPIRY_UNFINISHED)) != 0;
-    for (size_t i = 0; i < run->kinds->n && !*ret_any; i++)
-        if (run->kinds->items[i]->former_mark != NULL) {
-            TRY(former_prefix(run, run->kinds->items[i]->former_mark, &prefix));
-            *ret_any = state_count(run->txn, prefix) != 0;
-        }
-    return ST_OK;
-}
-
-static enum status work_follow(struct run *run, unsigned *steps)
-{
-    struct bytes prefix;
-    TRY(marks_follow(run, BYTES(EXPIRY_UNFINISHED), NULL, steps));
+    size_t n = 0;
+    TRY(source_new(run, BYTES(EXPIRY_UNFINISHED), NULL, &sources[n]));
+    n += sources[n] != NULL;
     for (size_t i = 0; i < run->kinds->n; i++) {
         const struct expiry_kind *kind = run->kinds->items[i];
         if (kind->former_mark == NULL)
             continue;
         TRY(former_prefix(run, kind->former_mark, &prefix));
-        TRY(marks_follow(run, prefix, kind, steps));
+        TRY(source_new(run, prefix, kind, &sources[n]));
+        n += sources[n] != NULL;
+    }
+    *ret_n = n;
+    return ST_OK;
+}
+
+/* Follow the marks of a source after `after`, or all of them. With `upto`, stop behind that key. */
+static enum status marks_follow(struct run *run, struct source *source, struct bytes after,
+                                struct bytes upto, unsigned *looks)
+{
+    struct expiry_counts *counts = run->kinds->counts;
+    state_walk_from(run->txn, source->prefix, after, &source->walk);
+    while (*looks > 0 && !is_full(run) && (source->have = state_walk_next(&source->walk))) {
+        struct bytes key = source->walk.key;
+        if (upto.len != 0 && bytes_cmp(key, upto) > 0)
+            return ST_OK;
+        if (bytes_eq(key, after))
+            continue;
+        ASSERT(key.len <= sizeof counts->mark);
+        memcpy(counts->mark, key.data, key.len);
+        counts->mark_len = key.len;
+        --*looks;
+        TRY(mark_follow(run, source));
     }
     return ST_OK;
+}
+
+/* Go round all marks, from the mark at which the last run stopped back to that mark. */
+static enum status work_follow(struct run *run, struct source *const *sources, size_t n)
+{
+    const struct expiry_counts *counts = run->kinds->counts;
+    uint8_t *copy = arena_dup(run->txn->arena, bytes_of(counts->mark, counts->mark_len));
+    const struct bytes last = bytes_of(copy, counts->mark_len), none = {0};
+    unsigned looks = EXPIRY_MARKS_MAX;
+    size_t first = 0;
+
+    ASSERT(n > 0);
+    if (copy == NULL)
+        return ST_NOMEM;
+    while (first < n && !bytes_has_prefix(last, sources[first]->prefix))
+        first++;
+    bool begun = first < n;
+    first = begun ? first : 0;
+    TRY(marks_follow(run, sources[first], begun ? last : none, none, &looks));
+    for (size_t i = 1; i < n; i++)
+        TRY(marks_follow(run, sources[(first + i) % n], none, none, &looks));
+    return begun ? marks_follow(run, sources[first], none, last, &looks) : ST_OK;
 }
 
 /* Former keys */
@@ -317,22 +341,21 @@ static enum status key_move(struct run *run, const struct source *source, bool t
     TRY(expiry_join(run->txn->arena, timed ? EXPIRY_INDEX : EXPIRY_UNFINISHED, &met.name, &key));
     TRY(state_put_exempt(run->txn, key, stored.value));
     TRY(state_delete(run->txn, met.key));
-    count(&run->kinds->counts->moved);
+    run->kinds->counts->staged.moved++;
     return ST_OK;
 }
 
-static enum status keys_move(struct run *run, const struct expiry_kind *kind, bool timed,
-                             unsigned *steps)
+static enum status keys_move(struct run *run, const struct expiry_kind *kind, bool timed)
 {
     const char *former = timed ? kind->former_end : kind->former_mark;
     struct source *source = NULL;
     struct bytes prefix;
-    ASSERT(run->raised && *steps <= EXPIRY_MOVE_STEPS);
+    ASSERT(run->raised);
     if (former == NULL)
         return ST_OK;
     TRY(former_prefix(run, former, &prefix));
     TRY(source_new(run, prefix, kind, &source));
-    for (; source != NULL && source->have && *steps > 0; --*steps) {
+    for (; source != NULL && source->have && !is_full(run); run->steps--) {
         TRY(key_move(run, source, timed));
         source->have = state_walk_next(&source->walk);
     }
@@ -341,28 +364,48 @@ static enum status keys_move(struct run *run, const struct expiry_kind *kind, bo
 
 static enum status former_move(struct run *run)
 {
-    unsigned steps = EXPIRY_MOVE_STEPS;
     if (!run->raised)
         return ST_OK;
     for (size_t i = 0; i < run->kinds->n; i++) {
-        TRY(keys_move(run, run->kinds->items[i], true, &steps));
-        TRY(keys_move(run, run->kinds->items[i], false, &steps));
+        TRY(keys_move(run, run->kinds->items[i], true));
+        TRY(keys_move(run, run->kinds->items[i], false));
     }
     return ST_OK;
 }
 
-enum status expiry_upkeep(const void *kinds, struct state_txn *txn, int64_t now_ms)
+enum status expiry_upkeep(const void *kinds, struct state_txn *txn, int64_t now_ms, unsigned steps)
 {
     struct run run = {.kinds = kinds, .txn = txn, .now_ms = now_ms};
-    bool marks = false;
-    ASSERT(now_ms >= 0);
+    struct source *marks[EXPIRY_KINDS_MAX + 1];
+    size_t n_marks;
+    ASSERT(now_ms >= 0 && steps > 0 && steps <= EXPIRY_STEPS);
     ASSERT(run.kinds->counts != NULL && run.kinds->n > 0);
+    memset(&run.kinds->counts->staged, 0, sizeof run.kinds->counts->staged);
     TRY(state_has_feature(txn, EXPIRY_FEATURE, &run.raised));
-    TRY(have_marks(&run, &marks));
-    unsigned kept = marks ? EXPIRY_MARK_STEPS : 0, due = EXPIRY_STEPS - kept;
-    TRY(due_follow(&run, &due));
-    unsigned work = due + kept;
-    if (marks)
-        TRY(work_follow(&run, &work));
-    return former_move(&run);
+    TRY(mark_sources(&run, marks, &n_marks));
+    unsigned kept = n_marks != 0 && steps > 1 ? MAX(steps / EXPIRY_MARK_PART, 1U) : 0;
+    run.steps = steps - kept;
+    run.size = EXPIRY_BYTES - (kept != 0 ? EXPIRY_BYTES / EXPIRY_MARK_PART : 0);
+    TRY(due_follow(&run));
+    run.steps += kept;
+    run.size = EXPIRY_BYTES;
+    if (n_marks != 0)
+        TRY(work_follow(&run, marks, n_marks));
+    TRY(former_move(&run));
+    ASSERT(state_is_exempt(txn)); /* else nothing would end in a full state */
+    return ST_OK;
+}
+
+static void count(_Atomic uint64_t *counter, unsigned more)
+{
+    (void)atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
+}
+
+void expiry_committed(const void *kinds)
+{
+    struct expiry_counts *counts = ((const struct expiry_kinds *)kinds)->counts;
+    count(&counts->ended, counts->staged.ended);
+    count(&counts->dropped, counts->staged.dropped);
+    count(&counts->moved, counts->staged.moved);
+    memset(&counts->staged, 0, sizeof counts->staged);
 }

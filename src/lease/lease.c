@@ -106,7 +106,7 @@ static enum status drop_lease_record(const struct lease_scope *s, const struct l
         TRY(state_delete(s->txn, key));
     }
     TRY(lease_prefix(s->txn->arena, s->ns, lease->id, &key));
-    ASSERT(state_exists(s->txn, key) != ST_NOT_FOUND); /* a lease ends once */
+    ASSERT(!state_is_deleted(s->txn, key)); /* a lease ends once */
     return state_delete(s->txn, key);
 }
 

@@ -73,7 +73,8 @@ struct lease_kind {
      * be renewed. */
     enum status (*renew)(const struct lease_scope *scope, struct lease *lease,
                          struct lease_ttl *ttl, struct reason *why);
-    /* Stage the end of what was lent, which may have expired. NULL: nothing to do. */
+    /* Stage the end of what was lent, which may have expired, with nothing but deletions and exempt
+     * puts: leases end also in a full state. NULL: nothing to do. */
     enum status (*end)(const struct lease_scope *scope, const struct lease *lease);
     /* Only of the kind of tokens: whether the token of this id and all its ancestors are valid.
      * ST_NOT_FOUND: they are not. */

@@ -9,15 +9,6 @@ static void on_timer(struct env_timer *timer)
     duty_step(CONTAINER_OF(timer, struct duties, timer));
 }
 
-/* The rest after a commit: as long as the commit took. So clients' writes have at least half of the
- * log, and background work becomes slower when the log is busy or the disk is slow. */
-static uint64_t rest_ms(const struct duties *d)
-{
-    uint64_t now_ms = env_mono_ms(d->host->env);
-    ASSERT(now_ms >= d->began_ms);
-    return MIN(now_ms - d->began_ms, (uint64_t)DUTY_REST_MS);
-}
-
 /* Set the timer only while the node is active: a timer that is set when the node stops outlives its
  * loop. */
 static void duty_again_in(struct duties *d, uint64_t ms)
@@ -27,39 +18,69 @@ static void duty_again_in(struct duties *d, uint64_t ms)
     env_timer_set(d->host->env, &d->timer, env_mono_ms(d->host->env) + ms);
 }
 
-static void on_committed(struct state_commit *commit, enum status st)
+static void on_turn_over(struct state_commit *commit, enum status st)
 {
     struct duties *d = CONTAINER_OF(commit, struct duties, commit);
     ASSERT(d->committing);
+    ASSERT(d->running != NULL);
     state_commit_done(commit);
     d->committing = false;
+    if (st == ST_OK) {
+        d->own++;
+        if (d->running->committed != NULL)
+            d->running->committed(d->running->with);
+    }
+    uint64_t now_ms = env_mono_ms(d->host->env);
+    ASSERT(now_ms >= d->began_ms);
+    uint64_t rest_ms = pace_committed(&d->pace, now_ms - d->began_ms);
     /* The term may have ended, or the node may stop, since the commit began. */
     if (d->term != 0 && !d->host->stopping)
-        duty_again_in(d, st == ST_OK || st == ST_CONFLICT ? rest_ms(d) : DUTY_EVERY_MS);
+        duty_again_in(d, st == ST_OK || st == ST_CONFLICT ? rest_ms : DUTY_EVERY_MS);
 }
 
-/* Run one duty. True: it staged something, and the commit is under way. */
-static bool duty_run(struct duties *d, const struct node_duty *duty)
+/* How much clients have made this node do since its start. */
+static void look_at_clients(struct duties *d)
+{
+    struct rlog_status raft;
+    rlog_status(d->host->rlog, &raft);
+    const struct pace_clients clients = {.txns = raft.txns_applied - MIN(raft.txns_applied, d->own),
+                                         .reads = raft.reads_confirmed};
+    pace_look(&d->pace, &clients, env_mono_ms(d->host->env));
+}
+
+static enum status stage(struct duties *d, const struct node_duty *duty, struct state_txn *txn)
+{
+    int64_t now_ms = rlog_time_ms(d->host->rlog);
+    ASSERT((duty->run != NULL) != (duty->run_with != NULL));
+    return duty->run != NULL ? duty->run(txn, now_ms)
+                             : duty->run_with(duty->with, txn, now_ms, pace_steps(&d->pace));
+}
+
+enum ran { RAN_OUT, RAN_COMMITTING, RAN_AGAIN };
+
+/* Run one duty. RAN_OUT: nothing is left to do, or the duty failed. RAN_AGAIN: with less. */
+static enum ran duty_run(struct duties *d, const struct node_duty *duty)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct state_txn txn;
     ASSERT(!d->committing);
+    d->began_ms = env_mono_ms(d->host->env);
     enum status st = state_begin(d->state, &arena, NULL, &txn);
     if (st == ST_OK) {
-        int64_t now_ms = rlog_time_ms(d->host->rlog);
-        ASSERT((duty->run != NULL) != (duty->run_with != NULL));
-        st = duty->run != NULL ? duty->run(&txn, now_ms) : duty->run_with(duty->with, &txn, now_ms);
+        st = stage(d, duty, &txn);
         if (st == ST_OK && state_staged(&txn)) {
-            d->commit.done = on_committed;
-            d->began_ms = env_mono_ms(d->host->env);
+            d->commit.done = on_turn_over;
+            d->running = duty;
             st = state_commit(&txn, &d->commit);
             d->committing = st == ST_OK;
         }
         state_end(&txn);
     }
+    if (st == ST_TOO_BIG && duty->run_with != NULL && pace_too_big(&d->pace))
+        return RAN_AGAIN;
     if (st != ST_OK && st != ST_SEALED)
         trace(TRACE_WARN, "node", "%s: %s", duty->name, status_text(st));
-    return d->committing;
+    return d->committing ? RAN_COMMITTING : RAN_OUT;
 }
 
 static void duty_step(struct duties *d)
@@ -67,8 +88,11 @@ static void duty_step(struct duties *d)
     if (d->term == 0 || d->committing || d->host->stopping)
         return;
     uint64_t began_ms = env_mono_ms(d->host->env);
+    look_at_clients(d);
     while (d->next < d->n) {
-        if (duty_run(d, &d->rows[d->next++])) {
+        enum ran ran = duty_run(d, &d->rows[d->next]);
+        d->next += ran != RAN_AGAIN;
+        if (ran == RAN_COMMITTING) {
             d->due = true;
             return;
         }
@@ -78,6 +102,8 @@ static void duty_step(struct duties *d)
         }
     }
     state_upkeep(d->state);
+    if (!d->due)
+        pace_idle(&d->pace);
     duty_again_in(d, d->due ? 0 : DUTY_EVERY_MS);
     d->next = 0;
     d->due = false;
@@ -108,6 +134,7 @@ static void duty_changed(void *self, const struct rlog_status *raft)
     }
     d->term = host->active_term;
     d->next = 0;
+    pace_init(&d->pace);
     if (!d->committing)
         duty_again_in(d, 0);
 }

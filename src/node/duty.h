@@ -6,8 +6,8 @@
  *      └──no longer active, or stopping──┴──none was due────┘
  *
  * A turn of the raft thread runs duties for DUTY_TURN_MS at most; the next turn goes on with the
- * duty after the last one. After a commit the duties rest for as long as the commit took. A duty
- * bounds its own run: it stages a little of what is due.
+ * duty after the last one. After a commit the duties rest; pace.h says for how long, and how many
+ * steps a turn may take. A duty bounds its own run: it stages a little of what is due.
  *
  * A DR secondary begins no duty: its state is the primary's. A transaction proposed in a term that
  * has ended is applied like any other write: only if its preconditions still hold. */
@@ -15,6 +15,7 @@
 #define HOLDFAST_NODE_DUTY_H
 
 #include "cluster/membership/part.h"
+#include "node/pace.h"
 #include "state/state.h"
 
 /* A duty of a module: begun when this node becomes active in a term, ended when the node no longer
@@ -24,15 +25,18 @@ struct node_duty {
     /* Stage what is due now, a little of it: `run` is called on the raft thread, and again soon
      * after it staged anything. Its transaction is checked like that of a request. */
     enum status (*run)(struct state_txn *txn, int64_t now_ms);
-    /* Used instead of `run`, which is then NULL: it also gets `with`. */
-    enum status (*run_with)(const void *with, struct state_txn *txn, int64_t now_ms);
+    /* Used instead of `run`, which is then NULL: it also gets `with`, and how many things it may
+     * end: 1 to PACE_STEPS_MAX. */
+    enum status (*run_with)(const void *with, struct state_txn *txn, int64_t now_ms,
+                            unsigned steps);
+    /* The last run of the duty is committed. NULL: the duty need not know. */
+    void (*committed)(const void *with);
     const void *with;
 };
 
 enum {
     DUTY_EVERY_MS = 500, /* time between two looks for something to do */
     DUTY_TURN_MS = 5,    /* time that the duties may take in one turn of the raft thread */
-    DUTY_REST_MS = 50,   /* longest rest after a commit */
 };
 
 struct duties {
@@ -43,7 +47,10 @@ struct duties {
     struct state *state; /* NULL before the first active term */
     struct state_commit commit;
     struct env_timer timer;
-    uint64_t began_ms; /* when the last commit began */
+    const struct node_duty *running; /* duty of the last commit */
+    struct pace pace;
+    uint64_t own;      /* transactions of duties that were committed */
+    uint64_t began_ms; /* when the last run of a duty began */
     uint64_t term;     /* term in which the node is active; 0: not active */
     size_t next;       /* index of the duty to run next */
     /* a commit is under way; a duty has staged something in this round of all duties */

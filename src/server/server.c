@@ -193,8 +193,11 @@ static void background_of(struct server *s)
     module_lease_kinds(&server_modules, &s->lease_kinds);
     s->expiry_kinds = (struct expiry_kinds){.leases = &s->lease_kinds, .counts = &s->expiry_counts};
     module_expiry_kinds(&server_modules, &s->expiry_kinds);
-    s->duties[s->n_duties++] = (struct node_duty){
-        .name = "what ends by itself", .run_with = expiry_upkeep, .with = &s->expiry_kinds};
+    s->duties[s->n_duties++] = (struct node_duty){.name = "what ends by itself",
+                                                  .run_with = expiry_upkeep,
+                                                  .committed = expiry_committed,
+                                                  .with = &s->expiry_kinds};
+    static_assert((int)PACE_STEPS_MAX <= (int)EXPIRY_STEPS, "a turn of the duty fits into a run");
 }
 
 static void node_options_of(const struct config *c, struct server *s)

@@ -597,7 +597,7 @@ static void sweep(struct node *n)
     bool committing = false;
     enum status st = state_begin(n->service, &arena, NULL, &txn);
     if (st == ST_OK)
-        st = expiry_upkeep(&front_expiries, &txn, rlog_time_ms(n->rlog));
+        st = expiry_upkeep(&front_expiries, &txn, rlog_time_ms(n->rlog), EXPIRY_STEPS);
     if (st == ST_OK && state_staged(&txn)) {
         st = state_commit(&txn, &s->commit);
         committing = st == ST_OK;

@@ -159,7 +159,7 @@ static inline enum status upkeep_part(struct state_txn *txn, int64_t now_ms)
     struct expiry_kinds kinds = {.leases = &leases, .counts = &counts};
     module_lease_kinds(&w.router.options.modules, &leases);
     module_expiry_kinds(&w.router.options.modules, &kinds);
-    return expiry_upkeep(&kinds, txn, now_ms);
+    return expiry_upkeep(&kinds, txn, now_ms, EXPIRY_STEPS);
 }
 
 /* One round of the duty that ends what ends by itself. */

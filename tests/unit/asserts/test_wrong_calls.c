@@ -206,6 +206,25 @@ static void a_lease_is_ended_twice(void *ctx)
     assert_status(lease_end(&scope, &lease), ST_OK);
 }
 
+static enum status end_with_put(const struct expiry_task *task)
+{
+    return state_put(task->txn, BYTES("s/ns/root/a"), BYTES("1"));
+}
+
+static void a_thing_ends_with_a_put_that_a_full_state_refuses(void *ctx)
+{
+    static const struct expiry_kind kind = {.name = "a", .former_end = "aend", .end = end_with_put};
+    static struct expiry_counts counts;
+    static const struct expiry_kinds kinds = {.items = {&kind}, .n = 1, .counts = &counts};
+    struct state_txn txn;
+    (void)ctx;
+    open_txn(&txn);
+    assert_status(expiry_put(&txn, &kind, STATE_NS_ROOT, 1, "x"), ST_OK);
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    sw_begin(&world, &txn);
+    assert_status(expiry_upkeep(&kinds, &txn, 2, EXPIRY_STEPS), ST_OK);
+}
+
 static void two_kinds_of_leases_have_one_name(void *ctx)
 {
     static const struct lease_kind other = {.name = "lamp"};
@@ -458,7 +477,8 @@ static void an_assertion_stops_each(void **state)
         CALL(a_builtin_policy_is_deleted, "!is_fixed(name)"),
         CALL(a_policy_is_asked_whether_it_denies, "question->caps"),
         CALL(a_folder_is_asked_for_without_its_slash, "folder.len > 0"),
-        CALL(a_lease_is_ended_twice, "state_exists(s->txn, key) != ST_NOT_FOUND"),
+        CALL(a_lease_is_ended_twice, "!state_is_deleted(s->txn, key)"),
+        CALL(a_thing_ends_with_a_put_that_a_full_state_refuses, "state_is_exempt(txn)"),
         CALL(two_kinds_of_leases_have_one_name, "strcmp(kinds->items[i]->name, kind->name)"),
         CALL(a_handler_replies_twice, "req->reply.kind == REPLY_NONE"),
         CALL(a_handler_asks_for_a_name_that_its_path_lacks, "req->params.n"),

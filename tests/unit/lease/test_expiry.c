@@ -35,11 +35,13 @@ static enum status thing_end(const struct expiry_task *task)
     if (text_int_parse(stored.value, &end_ms) != ST_OK)
         return ST_CORRUPT;
     if (end_ms > task->now_ms) {
-        TRY(state_put(task->txn, key, stored.value));
+        TRY(state_put_exempt(task->txn, key, stored.value));
         return ST_NOT_FOUND;
     }
-    (void)strncat(ended, task->id, sizeof ended - strlen(ended) - 2);
-    (void)strcat(ended, " ");
+    if (strlen(ended) + strlen(task->id) + 2 <= sizeof ended) {
+        (void)strcat(ended, task->id);
+        (void)strcat(ended, " ");
+    }
     return ST_OK;
 }
 
@@ -62,7 +64,7 @@ static enum status egg_go_on(const struct expiry_task *task, unsigned *steps)
     char text[24];
     TRY(expiry_mark_key(task->txn, &egg, task->ns, task->id, &mark));
     TRY(state_get(task->txn, mark, &stored));
-    TRY(state_put(task->txn, BYTES("s/ns/root/thing/touched"), BYTES("1")));
+    TRY(state_put_exempt(task->txn, BYTES("s/ns/root/thing/touched"), BYTES("1")));
     if (text_int_parse(stored.value, &work) != ST_OK)
         return ST_CORRUPT;
     int64_t now = MIN(work, (int64_t)*steps);
@@ -130,20 +132,30 @@ static void stage_end(struct state_txn *txn, const char *id, int64_t end_ms)
     assert_status(expiry_drop(txn, &egg, STATE_NS_ROOT, end_ms, id), ST_OK);
 }
 
+/* One round of the duty; false: it staged nothing. */
+static bool round_of(int64_t now_ms, unsigned steps)
+{
+    struct state_txn txn;
+    sw_begin(&world, &txn);
+    assert_status(expiry_upkeep(&kinds, &txn, now_ms, steps), ST_OK);
+    if (!state_staged(&txn)) {
+        state_end(&txn);
+        return false;
+    }
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    expiry_committed(&kinds);
+    return true;
+}
+
 /* Rounds of the duty until it stages nothing. */
 static unsigned upkeep_at(int64_t now_ms)
 {
-    for (unsigned rounds = 0;; rounds++) {
-        struct state_txn txn;
-        sw_begin(&world, &txn);
-        assert_status(expiry_upkeep(&kinds, &txn, now_ms), ST_OK);
-        if (!state_staged(&txn)) {
-            state_end(&txn);
-            return rounds;
-        }
-        assert_status(sw_commit(&world, &txn), ST_OK);
+    unsigned rounds = 0;
+    while (round_of(now_ms, EXPIRY_STEPS)) {
+        rounds++;
         assert_true(rounds < 100);
     }
+    return rounds;
 }
 
 static unsigned keys_below(const char *prefix)
@@ -218,6 +230,123 @@ static void one_transaction_ends_a_bounded_number(void **ctx)
     assert_int_equal(atomic_load(&counts.ended), EXPIRY_STEPS + 1);
 }
 
+static void a_run_takes_no_more_steps_than_it_may(void **ctx)
+{
+    (void)ctx;
+    char id[16];
+    for (unsigned i = 0; i < 10; i++) {
+        (void)snprintf(id, sizeof id, "n%u", i);
+        make(&egg, id, NOW_MS);
+    }
+    assert_true(round_of(NOW_MS, 3));
+    assert_int_equal(atomic_load(&counts.ended), 3);
+    assert_true(round_of(NOW_MS, 1));
+    assert_int_equal(atomic_load(&counts.ended), 4);
+    put_mark("m", "10");
+    assert_true(round_of(NOW_MS, 4)); /* three things, and one step of work */
+    assert_int_equal(atomic_load(&counts.ended), 7);
+    assert_true(round_of(NOW_MS, 1));
+    assert_int_equal(atomic_load(&counts.ended), 8);
+    assert_true(round_of(NOW_MS, 10));
+    assert_int_equal(atomic_load(&counts.ended), 10);
+    assert_int_equal(keys_below(UNFINISHED) + keys_below(FORMER_MARKS), 1);
+    assert_true(round_of(NOW_MS, 1)); /* the tenth step */
+    assert_int_equal(keys_below(UNFINISHED) + keys_below(FORMER_MARKS), 0);
+}
+
+static void what_was_staged_counts_once_it_is_committed(void **ctx)
+{
+    (void)ctx;
+    struct state_txn txn;
+    make(&egg, "a", NOW_MS);
+    sw_begin(&world, &txn);
+    assert_status(expiry_upkeep(&kinds, &txn, NOW_MS, EXPIRY_STEPS), ST_OK);
+    state_end(&txn); /* the commit failed */
+    assert_int_equal(atomic_load(&counts.ended), 0);
+    assert_int_equal(upkeep_at(NOW_MS), 1);
+    assert_int_equal(atomic_load(&counts.ended), 1);
+    expiry_committed(&kinds);
+    assert_int_equal(atomic_load(&counts.ended), 1);
+}
+
+enum { LONG_KEY = 3000 };
+
+/* Things with keys of so many bytes. */
+static void make_long(const char *first, unsigned n)
+{
+    char id[LONG_KEY + 1];
+    for (unsigned i = 0; i < n; i++) {
+        (void)snprintf(id, sizeof id, "%s%0*u", first, LONG_KEY - (int)strlen(first), i);
+        make(&egg, id, NOW_MS);
+    }
+}
+
+static void long_keys_make_a_run_shorter(void **ctx)
+{
+    (void)ctx;
+    enum { THINGS = 50 };
+    struct state_txn txn;
+    uint64_t before = 0;
+    make_long("n", THINGS);
+    for (unsigned rounds = 0; atomic_load(&counts.ended) < THINGS; rounds++) {
+        assert_true(rounds < THINGS);
+        sw_begin(&world, &txn);
+        assert_status(expiry_upkeep(&kinds, &txn, NOW_MS, EXPIRY_STEPS), ST_OK);
+        assert_true(state_size(&txn) < EXPIRY_BYTES + 10 * LONG_KEY);
+        assert_status(sw_commit(&world, &txn), ST_OK);
+        assert_true(world.last_txn.len < EXPIRY_BYTES + 10 * LONG_KEY);
+        expiry_committed(&kinds);
+        assert_true(atomic_load(&counts.ended) > before);
+        before = atomic_load(&counts.ended);
+    }
+    assert_int_equal(keys_below("s/ns/root/thing/"), 0);
+}
+
+static void long_keys_of_things_leave_room_for_unfinished_work(void **ctx)
+{
+    (void)ctx;
+    make_long("n", 100);
+    put_mark("m", "1");
+    assert_true(round_of(NOW_MS, EXPIRY_STEPS));
+    assert_true(atomic_load(&counts.ended) < 100);
+    assert_int_equal(keys_below(UNFINISHED) + keys_below(FORMER_MARKS), 0);
+}
+
+static void marks_take_turns(void **ctx)
+{
+    (void)ctx;
+    put_mark("a", "1000");
+    put_mark("b", "1");
+    put_mark("c", "2000");
+    assert_true(round_of(NOW_MS, 10));
+    assert_int_equal(keys_below(UNFINISHED) + keys_below(FORMER_MARKS), 3);
+    assert_true(round_of(NOW_MS, 10)); /* the mark of b, then a part of c */
+    assert_int_equal(keys_below(UNFINISHED) + keys_below(FORMER_MARKS), 2);
+    for (unsigned i = 0; i < 199; i++) /* both alike: a has 990, c has 1991 */
+        assert_true(round_of(NOW_MS, 10));
+    assert_int_equal(keys_below(UNFINISHED) + keys_below(FORMER_MARKS), 1);
+}
+
+static void marks_that_cannot_be_followed_hold_up_no_other(void **ctx)
+{
+    (void)ctx;
+    char id[16];
+    struct state_txn txn;
+    sw_begin(&world, &txn);
+    for (unsigned i = 0; i < EXPIRY_MARKS_MAX + 10; i++) {
+        struct bytes key;
+        (void)snprintf(id, sizeof id, "bad%u", i);
+        assert_status(expiry_mark_key(&txn, &egg, STATE_NS_ROOT, id, &key), ST_OK);
+        assert_status(state_put_exempt(&txn, key, BYTES("no number")), ST_OK);
+    }
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    put_mark("good", "1");
+    assert_int_equal(upkeep_at(NOW_MS), 0);
+    assert_int_equal(atomic_load(&counts.put_off), EXPIRY_MARKS_MAX);
+    assert_int_equal(upkeep_at(NOW_MS), 1);
+    assert_int_equal(keys_below(UNFINISHED) + keys_below(FORMER_MARKS), EXPIRY_MARKS_MAX + 10);
+}
+
 static void a_record_that_cannot_be_read_does_not_stop_the_others(void **ctx)
 {
     (void)ctx;
@@ -259,12 +388,9 @@ static void work_goes_on_until_nothing_is_left(void **ctx)
         make(&egg, id, NOW_MS);
     }
     put_mark("next", "1");
-    struct state_txn txn;
-    sw_begin(&world, &txn);
-    assert_status(expiry_upkeep(&kinds, &txn, NOW_MS), ST_OK);
-    assert_status(sw_commit(&world, &txn), ST_OK);
+    assert_true(round_of(NOW_MS, EXPIRY_STEPS));
     assert_int_equal(keys_below(UNFINISHED) + keys_below(FORMER_MARKS), 1);
-    assert_int_equal(atomic_load(&counts.ended), EXPIRY_STEPS - EXPIRY_MARK_STEPS);
+    assert_int_equal(atomic_load(&counts.ended), EXPIRY_STEPS - EXPIRY_STEPS / EXPIRY_MARK_PART);
 }
 
 static void every_lack_of_memory_is_told(void **ctx)
@@ -281,7 +407,7 @@ static void every_lack_of_memory_is_told(void **ctx)
         assert_true(n < 1000);
         assert_status(state_begin(world.state, &arena, NULL, &txn), ST_OK);
         (void)mem_fail_nth(n);
-        st = expiry_upkeep(&kinds, &txn, NOW_MS + 25);
+        st = expiry_upkeep(&kinds, &txn, NOW_MS + 25, EXPIRY_STEPS);
         (void)mem_fail_nth(0);
         assert_true(st == ST_OK || st == ST_NOMEM);
         state_end(&txn);
@@ -344,7 +470,7 @@ static void former_keys_are_moved_by_and_by(void **ctx)
 {
     (void)ctx;
     char id[16];
-    for (unsigned i = 0; i < 2 * EXPIRY_MOVE_STEPS; i++) {
+    for (unsigned i = 0; i < 2 * EXPIRY_STEPS; i++) {
         (void)snprintf(id, sizeof id, "n%u", i);
         make(&egg, id, NOW_MS + HOUR_MS + i);
     }
@@ -354,19 +480,19 @@ static void former_keys_are_moved_by_and_by(void **ctx)
     sw_raise(&world);
     struct state_txn txn;
     sw_begin(&world, &txn);
-    assert_status(expiry_upkeep(&kinds, &txn, NOW_MS), ST_OK);
+    assert_status(expiry_upkeep(&kinds, &txn, NOW_MS, EXPIRY_STEPS), ST_OK);
     assert_status(sw_commit(&world, &txn), ST_OK);
-    assert_int_equal(keys_below(NEW), EXPIRY_MOVE_STEPS);
-    assert_int_equal(keys_below(FORMER), EXPIRY_MOVE_STEPS);
+    assert_int_equal(keys_below(NEW), EXPIRY_STEPS);
+    assert_int_equal(keys_below(FORMER), EXPIRY_STEPS);
     assert_int_equal(upkeep_at(NOW_MS), 2);
     assert_int_equal(keys_below(FORMER) + keys_below("s/ns/root/figend/"), 0);
     assert_int_equal(keys_below(FORMER_MARKS), 0);
     assert_int_equal(keys_below(UNFINISHED "root/egg/bad"), 1);
-    assert_int_equal(keys_below(NEW), 2 * EXPIRY_MOVE_STEPS + 1);
+    assert_int_equal(keys_below(NEW), 2 * EXPIRY_STEPS + 1);
     sw_delete(&world, UNFINISHED "root/egg/bad");
     assert_int_equal(upkeep_at(NOW_MS), 0);
     (void)upkeep_at(NOW_MS + 2 * HOUR_MS);
-    assert_int_equal(atomic_load(&counts.ended), 2 * EXPIRY_MOVE_STEPS + 1);
+    assert_int_equal(atomic_load(&counts.ended), 2 * EXPIRY_STEPS + 1);
     assert_int_equal(keys_below("s/ns/root/thing/") + keys_below(NEW), 0);
 }
 
@@ -396,7 +522,7 @@ static void no_key_stays_when_a_thing_ends_while_its_entry_is_moved(void **ctx)
     sw_begin(&world, &after);
     stage_end(&before, "x", NOW_MS + 10);
     stage_end(&after, "y", NOW_MS + 10);
-    assert_status(expiry_upkeep(&kinds, &move, NOW_MS), ST_OK);
+    assert_status(expiry_upkeep(&kinds, &move, NOW_MS, EXPIRY_STEPS), ST_OK);
     assert_status(sw_commit(&world, &before), ST_OK);
     assert_status(sw_commit(&world, &move), ST_CONFLICT);
     assert_int_equal(upkeep_at(NOW_MS), 1);
@@ -454,6 +580,12 @@ int main(void)
         BOTH(everything_ends_in_the_order_of_time),
         BOTH(an_entry_whose_thing_is_gone_or_ends_later_is_dropped),
         BOTH(one_transaction_ends_a_bounded_number),
+        BOTH(a_run_takes_no_more_steps_than_it_may),
+        BOTH(what_was_staged_counts_once_it_is_committed),
+        BOTH(long_keys_make_a_run_shorter),
+        BOTH(long_keys_of_things_leave_room_for_unfinished_work),
+        BOTH(marks_take_turns),
+        BOTH(marks_that_cannot_be_followed_hold_up_no_other),
         BOTH(a_record_that_cannot_be_read_does_not_stop_the_others),
         BOTH(work_goes_on_until_nothing_is_left),
         BOTH(every_lack_of_memory_is_told),

@@ -19,6 +19,14 @@ int64_t rlog_time_ms(struct rlog *rlog)
     return 1;
 }
 
+static uint64_t txns, reads; /* transactions applied and reads confirmed by the replica */
+
+void rlog_status(struct rlog *rlog, struct rlog_status *ret)
+{
+    (void)rlog;
+    *ret = (struct rlog_status){.txns_applied = txns, .reads_confirmed = reads};
+}
+
 struct state_log state_log_of(struct rlog *rlog, struct env *env)
 {
     (void)rlog;
@@ -64,9 +72,14 @@ bool state_staged(const struct state_txn *txn)
     return true;
 }
 
+static unsigned too_big; /* a transaction of so many steps, or more, is too big; 0: none is */
+static unsigned steps;   /* of the last run */
+
 enum status state_commit(struct state_txn *txn, struct state_commit *commit)
 {
     (void)txn;
+    if (too_big != 0 && steps >= too_big)
+        return ST_TOO_BIG;
     committing = commit;
     return ST_OK;
 }
@@ -91,6 +104,29 @@ static enum status stage_something(struct state_txn *txn, int64_t now_ms)
     return ST_OK;
 }
 
+static bool staging_nothing;
+static uint64_t run_ms;    /* time that a run of stage_steps takes */
+static unsigned committed; /* calls of note_committed */
+
+static enum status stage_steps(const void *with, struct state_txn *txn, int64_t now_ms,
+                               unsigned most)
+{
+    assert_ptr_equal(with, &run_ms);
+    (void)txn;
+    (void)now_ms;
+    assert_in_range(most, 1, PACE_STEPS_MAX);
+    steps = most;
+    runs++;
+    clock_env.now_ms += run_ms;
+    return staging_nothing ? ST_SEALED : ST_OK;
+}
+
+static void note_committed(const void *with)
+{
+    assert_ptr_equal(with, &run_ms);
+    committed++;
+}
+
 static enum status take_long(struct state_txn *txn, int64_t now_ms)
 {
     (void)txn;
@@ -108,6 +144,8 @@ static enum status count_run(struct state_txn *txn, int64_t now_ms)
 }
 
 static const struct node_duty staging[] = {{.name = "something", .run = stage_something}};
+static const struct node_duty stepping[] = {
+    {.name = "steps", .run_with = stage_steps, .committed = note_committed, .with = &run_ms}};
 static const struct node_duty reading[] = {{.name = "long", .run = take_long},
                                            {.name = "counted", .run = count_run}};
 
@@ -143,6 +181,19 @@ static int set_up_reading(void **ctx)
     (void)ctx;
     runs = 0;
     begin(reading, ARRAY_LEN(reading));
+    return 0;
+}
+
+static int set_up_stepping(void **ctx)
+{
+    (void)ctx;
+    run_ms = txns = reads = 0;
+    staging_nothing = false;
+    runs = committed = too_big = 0;
+    begin(stepping, ARRAY_LEN(stepping));
+    change(1);
+    clock_run(&clock_env);
+    assert_non_null(committing);
     return 0;
 }
 
@@ -229,12 +280,130 @@ static void expect_rest(uint64_t ms, uint64_t rest_ms)
     assert_non_null(committing);
 }
 
-static void a_rest_is_as_long_as_the_commit(void **ctx)
+/* The node was busy when it became active, as far as it knows, so it rests. */
+static void a_rest_is_as_long_as_the_turn_that_was_committed(void **ctx)
 {
     (void)ctx;
-    expect_rest(0, 0);
+    expect_rest(0, PACE_BUSY_REST_MS);
+    expect_rest(PACE_BUSY_REST_MS + 7, PACE_BUSY_REST_MS + 7);
+    expect_rest(10 * PACE_REST_MS, PACE_REST_MS);
+    expect_rest(0, 0); /* no client has written for long */
     expect_rest(7, 7);
-    expect_rest(10 * DUTY_REST_MS, DUTY_REST_MS);
+}
+
+static void the_time_of_the_run_counts_for_the_rest(void **ctx)
+{
+    (void)ctx;
+    expect_rest(PACE_QUIET_MS, PACE_REST_MS);
+    run_ms = 9; /* of the run after this rest */
+    expect_rest(0, 0);
+    run_ms = 0;
+    expect_rest(2, 11);
+}
+
+/* End the turn; the next one begins within the time of a rest, and took so many steps. */
+static void expect_steps(unsigned clients, unsigned wanted)
+{
+    txns += 1 + clients; /* the turn itself is a transaction too */
+    end_commit(ST_OK);
+    for (unsigned i = 0; i <= PACE_REST_MS && committing == NULL; i++) {
+        clock_run(&clock_env);
+        clock_env.now_ms++;
+    }
+    assert_non_null(committing);
+    assert_int_equal(steps, wanted);
+}
+
+static void a_turn_beside_clients_takes_as_many_steps_as_they_wrote(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(steps, PACE_STEPS_MIN);
+    expect_steps(1, PACE_STEPS_MIN);
+    expect_steps(PACE_STEPS_MIN + 3, PACE_STEPS_MIN + 3);
+    expect_steps(10 * PACE_STEPS_MAX, PACE_STEPS_MAX);
+}
+
+static void turns_without_clients_grow(void **ctx)
+{
+    (void)ctx;
+    unsigned before = steps, turns = 0;
+    for (; steps < PACE_STEPS_MAX && turns < 100; turns++) {
+        txns++;
+        end_commit(ST_OK);
+        clock_env.now_ms += PACE_REST_MS;
+        clock_run(&clock_env);
+        assert_in_range(steps, before, 2 * before);
+        before = steps;
+    }
+    assert_int_equal(steps, PACE_STEPS_MAX);
+    expect_steps(1, PACE_STEPS_MIN); /* a client writes */
+}
+
+static void a_few_reads_are_no_reason_for_a_small_turn(void **ctx)
+{
+    turns_without_clients_grow(ctx);
+    end_commit(ST_OK);
+    clock_env.now_ms += PACE_QUIET_MS;
+    clock_run(&clock_env);
+    reads += PACE_READS - 1;
+    expect_steps(0, 4 * PACE_STEPS_MIN);
+    reads += PACE_READS;
+    expect_steps(0, PACE_STEPS_MIN);
+}
+
+static void what_clients_wrote_while_nothing_was_due_brings_no_credit(void **ctx)
+{
+    (void)ctx;
+    staging_nothing = true;
+    txns++;
+    end_commit(ST_OK);
+    clock_env.now_ms += PACE_REST_MS;
+    clock_run(&clock_env); /* the round ends */
+    clock_env.now_ms++;
+    clock_run(&clock_env);
+    assert_null(committing);
+    staging_nothing = false;
+    txns += 10 * PACE_STEPS_MAX;
+    clock_env.now_ms += DUTY_EVERY_MS;
+    clock_run(&clock_env);
+    assert_non_null(committing);
+    assert_int_equal(steps, PACE_STEPS_MIN);
+}
+
+static void a_transaction_that_is_too_big_is_halved(void **ctx)
+{
+    (void)ctx;
+    too_big = 3;
+    runs = 0;
+    expect_steps(0, 2); /* after 16, 8, 4 */
+    assert_int_equal(runs, 4);
+    expect_steps(0, 2);
+    too_big = 1;
+    runs = 0;
+    end_commit(ST_OK);
+    clock_env.now_ms += PACE_REST_MS;
+    clock_run(&clock_env);
+    assert_null(committing); /* one step is too big: the duty waits */
+    assert_int_equal(steps, 1);
+    too_big = 0;
+    clock_env.now_ms += DUTY_EVERY_MS;
+    clock_run(&clock_env);
+    assert_non_null(committing);
+}
+
+static void a_duty_hears_of_its_commit_only(void **ctx)
+{
+    (void)ctx;
+    end_commit(ST_CONFLICT);
+    assert_int_equal(committed, 0);
+    clock_env.now_ms += PACE_REST_MS;
+    clock_run(&clock_env);
+    end_commit(ST_UNKNOWN_OUTCOME);
+    assert_int_equal(committed, 0);
+    clock_env.now_ms += DUTY_EVERY_MS;
+    clock_run(&clock_env);
+    end_commit(ST_OK);
+    assert_int_equal(committed, 1);
 }
 
 static void a_turn_that_took_its_budget_leaves_the_next_duty_to_the_next_turn(void **ctx)
@@ -279,7 +448,21 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_commit_that_ends_between_two_terms_waits_for_the_next,
                                         set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_rest_is_as_long_as_the_commit, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_rest_is_as_long_as_the_turn_that_was_committed, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_time_of_the_run_counts_for_the_rest, set_up_stepping,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_turn_beside_clients_takes_as_many_steps_as_they_wrote,
+                                        set_up_stepping, tear_down),
+        cmocka_unit_test_setup_teardown(turns_without_clients_grow, set_up_stepping, tear_down),
+        cmocka_unit_test_setup_teardown(a_few_reads_are_no_reason_for_a_small_turn, set_up_stepping,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_clients_wrote_while_nothing_was_due_brings_no_credit,
+                                        set_up_stepping, tear_down),
+        cmocka_unit_test_setup_teardown(a_transaction_that_is_too_big_is_halved, set_up_stepping,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_duty_hears_of_its_commit_only, set_up_stepping,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(
             a_turn_that_took_its_budget_leaves_the_next_duty_to_the_next_turn, set_up_reading,
             tear_down),
