@@ -23,7 +23,7 @@ struct cluster;
 struct node;
 
 enum {
-    TRAIL_DEVICES = 2, /* of each node */
+    TRAIL_DEVICES = 2, /* of each node, at most */
     TRAIL_ID = 40,
     TRAIL_TEXT = 300, /* of a finding */
 };

@@ -1,5 +1,5 @@
-/* Audit devices on virtual time, two for each machine. A device writes what it was offered in
- * batches that take a random time; it may hang, fail and recover. */
+/* Audit devices on virtual time, one or two for each machine. A device writes what it was offered
+ * in batches that take a random time; it may hang, fail and recover. */
 #include "trail.h"
 
 #include "audit/audit.h"
@@ -77,6 +77,41 @@ static void read_record(struct device *d, const struct audit_record *record, str
     buf_done(&text);
 }
 
+static void answer(struct env_task *task)
+{
+    struct audit_offer *offer = CONTAINER_OF(task, struct audit_offer, task);
+    offer->done(offer, offer->st);
+}
+
+/* Write the first `n` lines of the batch. */
+static void write_lines(struct device *d, size_t n)
+{
+    struct cluster *c = d->node->cluster;
+    for (size_t i = 0; i < n; i++) {
+        d->held[i].line.at_ns = c->core.now_ns;
+        core_note(&c->core, hash_mix(d->held[i].number, d->node->slot));
+        trail_add_line(trails_log(c), d->held[i].number, &d->held[i].line);
+    }
+}
+
+static void answer_later(struct audit_offer *offer, enum status st)
+{
+    offer->st = st;
+    offer->task.run = answer;
+    env_post(offer->env, &offer->task);
+}
+
+/* Give the first `n` offers back, of which `written` are written. */
+static void give_back(struct device *d, size_t n, size_t written, enum status st)
+{
+    for (size_t i = 0; i < n; i++)
+        answer_later(d->held[i].offer, i < written ? ST_OK : st);
+    d->n_held -= n;
+    if (d->n_held != 0)
+        memmove(d->held, d->held + n, d->n_held * sizeof *d->held);
+    d->late = d->late && d->n_held != 0;
+}
+
 static void begin_batch(struct device *d)
 {
     d->n_writing = MIN(d->n_held, (size_t)LINES_AT_ONCE);
@@ -101,11 +136,15 @@ static enum status device_offer(struct audit_device *device, struct audit_offer 
     return ST_OK;
 }
 
+/* A device that is late may drop the newest offers: it keeps what its queue holds. */
 static void device_leave_out(struct audit_device *device)
 {
     struct device *d = device_of(device);
     d->late = d->n_held != 0;
     d->node->cluster->tally.reached[REACH_AUDIT_LATE] += d->late;
+    bool full = rng_chance(&d->rng, 300);
+    while (full && d->n_held > d->n_writing)
+        answer_later(d->held[--d->n_held].offer, ST_BUSY);
 }
 
 static void device_state(struct audit_device *device, struct audit_device_state *ret_state)
@@ -127,38 +166,6 @@ static const struct audit_device_ops device_ops = {.offer = device_offer,
                                                    .state = device_state,
                                                    .free = device_free};
 
-static void answer(struct env_task *task)
-{
-    struct audit_offer *offer = CONTAINER_OF(task, struct audit_offer, task);
-    offer->done(offer, offer->st);
-}
-
-/* Write the first `n` lines of the batch. */
-static void write_lines(struct device *d, size_t n)
-{
-    struct cluster *c = d->node->cluster;
-    for (size_t i = 0; i < n; i++) {
-        d->held[i].line.at_ns = c->core.now_ns;
-        core_note(&c->core, hash_mix(d->held[i].number, d->node->slot));
-        trail_add_line(trails_log(c), d->held[i].number, &d->held[i].line);
-    }
-}
-
-/* Give the first `n` offers back, of which `written` are written. */
-static void give_back(struct device *d, size_t n, size_t written, enum status st)
-{
-    for (size_t i = 0; i < n; i++) {
-        struct audit_offer *offer = d->held[i].offer;
-        offer->st = i < written ? ST_OK : st;
-        offer->task.run = answer;
-        env_post(offer->env, &offer->task);
-    }
-    d->n_held -= n;
-    if (d->n_held != 0)
-        memmove(d->held, d->held + n, d->n_held * sizeof *d->held);
-    d->late = d->late && d->n_held != 0;
-}
-
 static void on_written(struct event *event)
 {
     struct device *d = CONTAINER_OF(event, struct device, written);
@@ -173,7 +180,7 @@ static void on_written(struct event *event)
 
 void trail_devices_drop(struct trail_devices *devices)
 {
-    for (unsigned i = 0; devices != NULL && i < TRAIL_DEVICES; i++) {
+    for (unsigned i = 0; devices != NULL && i < devices->set.n; i++) {
         struct device *d = &devices->devices[i];
         core_cancel(&d->node->cluster->core, &d->written);
         if (d->mode != FAILS)
@@ -185,7 +192,7 @@ void trail_devices_drop(struct trail_devices *devices)
 void trail_devices_open(struct trail_devices *devices)
 {
     devices->set.refs = 1; /* an earlier process took its references along */
-    for (unsigned i = 0; i < TRAIL_DEVICES; i++) {
+    for (unsigned i = 0; i < devices->set.n; i++) {
         struct device *d = &devices->devices[i];
         ASSERT(d->n_held == 0 && d->written.slot == 0);
         d->late = d->closed = false;
@@ -194,7 +201,7 @@ void trail_devices_open(struct trail_devices *devices)
 
 void trail_devices_close(struct trail_devices *devices)
 {
-    for (unsigned i = 0; i < TRAIL_DEVICES; i++) {
+    for (unsigned i = 0; i < devices->set.n; i++) {
         struct device *d = &devices->devices[i];
         d->closed = true;
         core_cancel(&d->node->cluster->core, &d->written);
@@ -220,13 +227,13 @@ static void set_mode(struct device *d, enum mode mode)
 
 void trail_devices_mute(struct trail_devices *devices)
 {
-    for (unsigned i = 0; i < TRAIL_DEVICES; i++)
+    for (unsigned i = 0; i < devices->set.n; i++)
         set_mode(&devices->devices[i], FAILS);
 }
 
 bool trail_devices_are_mute(struct trail_devices *devices)
 {
-    for (unsigned i = 0; i < TRAIL_DEVICES; i++) {
+    for (unsigned i = 0; i < devices->set.n; i++) {
         struct audit_device_state state;
         audit_device_state(&devices->devices[i].head, &state);
         if (state.standing == AUDIT_OPENING || state.standing == AUDIT_OK)
@@ -239,8 +246,8 @@ void trail_devices_fault(struct trail_devices *devices, struct rng *r, bool faul
 {
     bool all = rng_chance(r, 300);
     enum mode mode = !faults ? WORKS : rng_chance(r, 500) ? FAILS : HANGS;
-    unsigned one = (unsigned)rng_below(r, TRAIL_DEVICES);
-    for (unsigned i = 0; i < TRAIL_DEVICES; i++)
+    unsigned one = (unsigned)rng_below(r, devices->set.n);
+    for (unsigned i = 0; i < devices->set.n; i++)
         if (!faults || all || i == one)
             set_mode(&devices->devices[i], mode);
 }
@@ -267,10 +274,12 @@ struct audit_table *trail_devices_table(struct trail_devices *devices)
 struct trail_devices *trail_devices_new(struct node *n)
 {
     struct trail_devices *devices = sim_alloc(sizeof *devices);
+    struct rng all = rng_make(n->cluster->core.seed, 0xA0D16); /* the same for every node */
+    unsigned n_devices = rng_chance(&all, 300) ? 1 : TRAIL_DEVICES;
     *devices = (struct trail_devices){.table = {.get = table_get}};
-    devices->set = (struct audit_set){
-        .refs = 1, .release = set_release, .n_uses = TRAIL_DEVICES, .n = TRAIL_DEVICES};
-    for (unsigned i = 0; i < TRAIL_DEVICES; i++) {
+    devices->set =
+        (struct audit_set){.refs = 1, .release = set_release, .n_uses = n_devices, .n = n_devices};
+    for (unsigned i = 0; i < devices->set.n; i++) {
         struct device *d = &devices->devices[i];
         *d = (struct device){
             .head = {.ops = &device_ops, .refs = 1},
