@@ -118,6 +118,7 @@ void rlog_peer_gone(struct rlog *rlog, uint64_t id);
 /* Proposals */
 
 /* Embedded in its owner until `done`. `txn` is encoded by rlog_txn_encode and stays valid. */
+enum { RLOG_MARKS_MAX = 40 }; /* enough for what most requests write */
 struct rlog_propose {
     struct bytes txn;
     uint64_t ticket; /* 0, or the ticket that an earlier conflict set here; 0 again when used */
@@ -138,6 +139,8 @@ struct rlog_propose {
     enum status status;
     void *copy;
     bool counted, marked;
+    unsigned n_marks;
+    uint64_t marks[RLOG_MARKS_MAX]; /* hashes of what it writes, while they are pending */
 };
 void rlog_propose(struct rlog *rlog, struct rlog_propose *p);
 /* Give a ticket back that the request will not use. */

@@ -145,13 +145,19 @@ static void counts_done(struct rlog_counts *c)
 
 struct marking {
     struct rlog_conflicts *conflicts;
+    struct rlog_propose *proposal;
     bool add;
+    bool more; /* proposal->marks does not hold everything that was counted */
 };
 
 static bool mark_hash(void *ctx, uint64_t hash)
 {
     struct marking *m = ctx;
+    struct rlog_propose *p = m->proposal;
     (m->add ? counts_add : counts_remove)(&m->conflicts->writes, hash);
+    m->more = m->more || p->n_marks == RLOG_MARKS_MAX;
+    if (m->add && !m->more)
+        p->marks[p->n_marks++] = hash;
     return false;
 }
 
@@ -161,8 +167,12 @@ static void mark_touch(void *ctx, enum rlog_touch touch, struct bytes key)
     switch (touch) {
     case RLOG_TOUCH_NEED_KEY:
     case RLOG_TOUCH_NEED_PREFIX: return;
-    case RLOG_TOUCH_ALL: m->conflicts->all += m->add ? 1 : UINT64_MAX; return;
+    case RLOG_TOUCH_ALL:
+        m->more = true;
+        m->conflicts->all += m->add ? 1 : UINT64_MAX;
+        return;
     case RLOG_TOUCH_DELETE_PREFIX:
+        m->more = true;
         (m->add ? counts_add : counts_remove)(&m->conflicts->sweeps,
                                               rlog_key_hash(rlog_key_folder(key)));
         break;
@@ -175,19 +185,26 @@ static void mark_touch(void *ctx, enum rlog_touch touch, struct bytes key)
 /* From now on, until rlog_conflicts_unmark, the proposal's writes are pending. */
 void rlog_conflicts_mark(struct rlog *r, struct rlog_propose *p)
 {
-    struct marking m = {&r->conflicts_pending, true};
+    struct marking m = {&r->conflicts_pending, p, true, false};
     ASSERT(!p->marked);
     p->marked = true;
+    p->n_marks = 0;
     rlog_txn_touch_ops(p->txn, mark_touch, &m);
+    if (m.more)
+        p->n_marks = 0; /* rlog_conflicts_unmark reads the transaction again */
 }
 
 void rlog_conflicts_unmark(struct rlog *r, struct rlog_propose *p)
 {
-    struct marking m = {&r->conflicts_pending, false};
+    struct marking m = {&r->conflicts_pending, p, false, false};
     if (!p->marked)
         return;
     p->marked = false;
-    rlog_txn_touch_ops(p->txn, mark_touch, &m);
+    ASSERT(p->n_marks <= RLOG_MARKS_MAX);
+    for (unsigned i = 0; i < p->n_marks; i++)
+        counts_remove(&r->conflicts_pending.writes, p->marks[i]);
+    if (p->n_marks == 0)
+        rlog_txn_touch_ops(p->txn, mark_touch, &m);
 }
 
 struct search {

@@ -122,6 +122,37 @@ static void a_key_conflicts_with_a_pending_sweep(void **ctx)
     world_free(w);
 }
 
+/* The hashes of a large transaction are not kept: they are made again when it is applied. */
+static void writes_are_pending_until_they_are_applied(void **ctx)
+{
+    (void)ctx;
+    static const unsigned sizes[] = {1, RLOG_MARKS_MAX / 3, 2 * RLOG_MARKS_MAX};
+    struct world *w = world_new(9, 1);
+    struct wnode *leader = world_await_leader(w);
+    for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
+        struct wclient writer = {0}, early = {0}, late = {0};
+        struct rlog_txn_builder b = {0};
+        char key[32];
+        assert_status(world_put(leader, "s/dir/0", "1"), ST_OK);
+        uint64_t applied = status_of(leader).txns_applied, version = version_of(leader, "s/dir/0");
+        for (unsigned n = 0; n < sizes[i]; n++) {
+            (void)snprintf(key, sizeof key, "s/dir/%u", n);
+            rlog_txn_put(&b, bytes_str(key), BYTES("1"));
+        }
+        wclient_propose(leader, &writer, &b);
+        propose_rmw(leader, &early, "s/dir/0", version);
+        assert_status(wclient_wait(w, &writer), ST_OK);
+        assert_status(wclient_wait(w, &early), ST_CONFLICT);
+        assert_int_equal(status_of(leader).txns_applied - applied, 1);
+        propose_rmw(leader, &late, key, version_of(leader, key));
+        assert_status(wclient_wait(w, &late), ST_OK);
+        buf_done(&writer.txn);
+        buf_done(&early.txn);
+        buf_done(&late.txn);
+    }
+    world_free(w);
+}
+
 enum { RIVALS = 40 };
 
 struct rival {
@@ -262,6 +293,7 @@ int main(void)
         cmocka_unit_test(held_transactions_go_on_when_the_other_fails),
         cmocka_unit_test(a_listing_conflicts_with_a_pending_write_below_it),
         cmocka_unit_test(a_key_conflicts_with_a_pending_sweep),
+        cmocka_unit_test(writes_are_pending_until_they_are_applied),
         cmocka_unit_test(nobody_conflicts_for_ever),
         cmocka_unit_test(a_ticket_given_back_frees_the_key),
         cmocka_unit_test(who_comes_late_from_a_fence_is_not_replicated),
