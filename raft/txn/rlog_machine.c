@@ -24,6 +24,7 @@
 enum {
     ID_KEY = sizeof REQUEST_BY_ID - 1 + 16,
     VERSION_KEY = sizeof REQUEST_BY_VERSION - 1 + 8,
+    OPS_KEPT = 8, /* more than most transactions have */
 };
 
 /* A committed entry this program cannot apply: going on would be a silent divergence. */
@@ -204,38 +205,56 @@ struct effects {
     bool stage_missing; /* an operation on the staged tree finds no such tree, or another one */
 };
 
-static struct effects effects_of(const struct rlog_prior *prior, const struct rlog_txn_view *view,
-                                 bool staging, uint64_t index)
+/* The operations of a transaction. They are read before the first one is applied; the first few are
+ * kept, so that they need not be decoded twice. */
+struct ops {
+    unsigned n;
+    struct rlog_op first[OPS_KEPT];
+    struct bytes rest; /* the operations behind the first ones */
+};
+
+static void effects_add(struct effects *fx, const struct rlog_op *op, bool *staging)
 {
-    struct bytes ops = view->ops;
+    switch (op->kind) {
+    case RLOG_OP_PUT:
+    case RLOG_OP_PUT_RETAIN:
+    case RLOG_OP_DELETE:
+    case RLOG_OP_DELETE_PREFIX:
+        *(rlog_key_is_local(op->key) ? &fx->local : &fx->replicated) = true;
+        break;
+    case RLOG_OP_STAGE_BEGIN: fx->local = *staging = true; break;
+    case RLOG_OP_STAGE_PUT:
+        fx->local = true;
+        fx->stage_missing |= !*staging;
+        break;
+    case RLOG_OP_STAGE_DROP:
+    case RLOG_OP_STAGE_SWAP:
+        *(op->kind == RLOG_OP_STAGE_DROP ? &fx->local : &fx->replicated) = true;
+        fx->stage_missing |= !*staging;
+        *staging = false;
+        break;
+    }
+}
+
+static struct effects effects_of(const struct rlog_prior *prior, const struct rlog_txn_view *view,
+                                 bool staging, uint64_t index, struct ops *ret_ops)
+{
     bool has_id = view->has_id;
     struct effects fx = {.replicated = has_id, .local = has_id};
+    struct bytes ops = view->ops;
     struct rlog_op op;
-    enum status st;
+    enum status st = ST_OK;
 
-    while ((st = rlog_entry_op_next(prior, &ops, &op)) == ST_OK) {
-        switch (op.kind) {
-        case RLOG_OP_PUT:
-        case RLOG_OP_PUT_RETAIN:
-        case RLOG_OP_DELETE:
-        case RLOG_OP_DELETE_PREFIX:
-            *(rlog_key_is_local(op.key) ? &fx.local : &fx.replicated) = true;
-            break;
-        case RLOG_OP_STAGE_BEGIN: fx.local = staging = true; break;
-        case RLOG_OP_STAGE_PUT:
-            fx.local = true;
-            fx.stage_missing |= !staging;
-            break;
-        case RLOG_OP_STAGE_DROP:
-        case RLOG_OP_STAGE_SWAP:
-            *(op.kind == RLOG_OP_STAGE_DROP ? &fx.local : &fx.replicated) = true;
-            fx.stage_missing |= !staging;
-            staging = false;
-            break;
-        }
-    }
+    ret_ops->n = 0;
+    while (ret_ops->n < OPS_KEPT &&
+           (st = rlog_entry_op_next(prior, &ops, &ret_ops->first[ret_ops->n])) == ST_OK)
+        effects_add(&fx, &ret_ops->first[ret_ops->n++], &staging);
+    ret_ops->rest = ops;
+    while (st == ST_OK && (st = rlog_entry_op_next(prior, &ops, &op)) == ST_OK)
+        effects_add(&fx, &op, &staging);
     if (st != ST_NOT_FOUND)
         stop(index, st);
+    ASSERT(ops.len == 0);
     return fx;
 }
 
@@ -326,17 +345,32 @@ static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
     }
 }
 
+static void ops_apply(struct rlog_machine *m, struct ops *ops, struct known *known)
+{
+    struct rlog_op op;
+    ASSERT(ops->n <= OPS_KEPT);
+    ASSERT(ops->n == OPS_KEPT || ops->rest.len == 0);
+    for (unsigned i = 0; i < ops->n; i++) {
+        op_apply(m, &ops->first[i]);
+        known_forget(known, &ops->first[i]);
+    }
+    while (rlog_entry_op_next(&known->prior, &ops->rest, &op) == ST_OK) {
+        op_apply(m, &op);
+        known_forget(known, &op);
+    }
+}
+
 static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_txn_view *view,
                       struct known *known, struct rlog_applied *applied)
 {
-    struct bytes ops = view->ops;
-    struct rlog_op op;
+    struct ops ops;
     uint64_t before = m->version;
     struct needs needs = needs_read(m, view->needs, index, known); /* the next may refer to these */
 
     if (id_decides(m, view, applied))
         return;
-    struct effects fx = effects_of(&known->prior, view, m->staging && needs.name_stage, index);
+    struct effects fx =
+        effects_of(&known->prior, view, m->staging && needs.name_stage, index, &ops);
     if (!needs.hold || fx.stage_missing) {
         applied->conflict = needs.conflict;
         applied->outcome = RLOG_CONFLICTED;
@@ -344,10 +378,7 @@ static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_
     }
     m->version += fx.replicated;
     m->local_version += fx.local;
-    while (rlog_entry_op_next(&known->prior, &ops, &op) == ST_OK) {
-        op_apply(m, &op);
-        known_forget(known, &op);
-    }
+    ops_apply(m, &ops, known);
     if (view->has_id)
         id_record(m, view);
     ids_prune(m, before);
