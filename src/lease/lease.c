@@ -8,10 +8,18 @@
 
 const char *lease_id(struct arena *arena, const char *path, const char *id)
 {
-    size_t len = strlen(path);
+    size_t len = strlen(path), id_len = strlen(id);
+    ASSERT(id_len != 0);
+    ASSERT(memchr(id, '/', id_len) == NULL);
     while (len > 0 && path[len - 1] == '/')
         len--;
-    return arena_format(arena, "%.*s/%s", (int)len, path, id);
+    char *name = arena_alloc(arena, len + 1 + id_len + 1);
+    if (name == NULL)
+        return NULL;
+    memcpy(name, path, len);
+    name[len] = '/';
+    memcpy(name + len + 1, id, id_len + 1);
+    return name;
 }
 
 enum status lease_prefix(struct arena *arena, const char *ns, const char *prefix,

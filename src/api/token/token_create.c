@@ -158,7 +158,7 @@ static void apply_role(struct req *req, struct wish *w)
 /* "token", or "token-" and the name. '-' replaces every other character than letters and digits. */
 static const char *display_name(struct req *req, const char *wanted)
 {
-    char *name = arena_format(req->arena, wanted[0] != '\0' ? "token-%s" : "token", wanted);
+    char *name = arena_concat(req->arena, wanted[0] != '\0' ? "token-" : "token", wanted);
     if (name == NULL)
         return NULL;
     for (char *c = name; *c != '\0'; c++)
@@ -215,8 +215,9 @@ static enum status describe(struct req *req, const struct wish *w, struct auth_t
     *token = (struct auth_token){
         .parent = w->orphan ? "" : req->token->id,
         .display_name = display_name(req, in->display_name),
-        .path = arena_format(req->arena, suffix[0] != '\0' ? "%s/%s" : "%s",
-                             (const char *)req->path.data, suffix),
+        .path = suffix[0] == '\0'
+                    ? arena_str(req->arena, req->path)
+                    : arena_format(req->arena, "%s/%s", (const char *)req->path.data, suffix),
         .type = w->batch ? AUTH_TYPE_BATCH : AUTH_TYPE_SERVICE,
         .role = w->role_name,
         .entity_id = w->orphan ? "" : req->token->entity_id,
