@@ -13,15 +13,12 @@ FILE = "audit.log"
 PATH_MAX = 2000  # what of a path is compared: a record cuts one that is too long
 PROBLEMS_MAX = 20  # shown for one cluster
 
-# Not recorded: probes of load balancers, as upstream, and what a node without a state is asked.
+# Not recorded: probes, as upstream.
 UNRECORDED = (
     "sys/health",
     "sys/leader",
-    "sys/ha-status",
     "sys/seal-status",
     "sys/init",
-    "sys/unseal",
-    "sys/storage/raft/join",
 )
 
 watched = {}  # port of a node: the calls of its cluster
@@ -61,16 +58,14 @@ def device(folder):
 
 
 class Trail:
-    """All records of all nodes of a cluster."""
+    """All records of all nodes of a cluster, also of nodes that left it."""
 
-    def __init__(self, nodes):
+    def __init__(self, folder):
         self.kinds = collections.defaultdict(list)  # id of a request: [(node, kind of the record)]
         self.paths = {}
         self.problems = []
-        for node in nodes:
-            path = node.dir / FILE
-            if path.exists():
-                self.read(node.name, path)
+        for path in sorted(folder.glob(f"*/{FILE}")):
+            self.read(path.parent.name, path)
 
     def read(self, name, path):
         with open(path, "rb") as lines:
@@ -108,6 +103,6 @@ class Trail:
 
 def of_cluster(cluster):
     """What the trail of a cluster lacks or has too much."""
-    problems = Trail(cluster.nodes).judge(cluster.calls)
+    problems = Trail(cluster.dir).judge(cluster.calls)
     more = [f"and {len(problems) - PROBLEMS_MAX} more"] if len(problems) > PROBLEMS_MAX else []
     return [f"trail: {text}" for text in problems[:PROBLEMS_MAX]] + more
