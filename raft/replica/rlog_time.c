@@ -150,13 +150,15 @@ static void begin(struct rlog *r)
     ASSERT(rlog_clock_began(r));
 }
 
-/* Move `time` towards the median, by `slew` at most or by all of `gap` at once. Where another node
- * could lead, an entry must carry a great step: a later leader has the entry, and so is not behind
- * the step. */
+/* Move `time` towards the median, by `slew` at most or by all of `gap` at once. An entry must carry
+ * a great step: a later leader has the entry, and so is not behind the step. The leader may be this
+ * node after its next start, when its wall clock may be behind the step. A sole voter that has just
+ * started takes its first step without an entry: the voter has told no time yet, and a full disk
+ * must not keep the time of the last entry. */
 static int64_t approach(struct rlog_clock *c, int64_t time, int64_t gap, int64_t slew, bool alone)
 {
     bool step = gap > (c->known ? STEP_MS : 0);
-    c->step_ms = step && !alone && gap > HOP_MS ? gap : 0;
+    c->step_ms = step && (c->known || !alone) && gap > HOP_MS ? gap : 0;
     if (c->step_ms != 0)
         return time;
     c->known = true;
@@ -177,7 +179,7 @@ void rlog_clock_advance(struct rlog *r)
         return;
     }
     ASSERT(c->base_mono <= now);
-    if (passed < ADVANCE_MS)
+    if (passed < ADVANCE_MS && c->known)
         return;
     int64_t time = MAX(base_now(c, now), r->machine.time_ms);
     unsigned n = walls_now(r, now, walls);

@@ -453,7 +453,8 @@ static void pin_tokens(struct profile *p)
     p->admin_weight[ADMIN_TRANSFER] = 10;
 }
 
-/* Leases of tokens that end. The time of a sole voter may step back when it starts again. */
+/* Leases of tokens that end. The time of a sole voter may fall when the voter starts again with a
+ * full disk and a clock that went back. */
 static void pin_leases(struct profile *p)
 {
     pin_tokens(p);
