@@ -9,8 +9,11 @@ struct slot {
     struct audit_offer offer;
     struct flight *flight;
     struct audit_device *device;
-    unsigned record; /* index of the record in the flight */
-    bool settled;    /* the device has answered, refused, or was left out */
+    unsigned record;   /* index of the record in the flight */
+    unsigned renewed;  /* further deadlines that the device got */
+    uint64_t until_ms; /* the deadline */
+    uint64_t progress; /* of the device, when it got the deadline */
+    bool settled;      /* the device has answered, refused, or was left out */
 };
 
 /* Records on their way. */
@@ -19,7 +22,6 @@ struct flight {
     struct audit_op *op;   /* NULL: the request does not wait any more */
     struct audit_set *set; /* NULL when `op` is NULL */
     struct list link;      /* in audit.waiting while `op` is set */
-    uint64_t begun_ms;
     struct audit_record *records[AUDIT_TOGETHER];
     unsigned accepted[AUDIT_TOGETHER]; /* devices that accepted each record */
     unsigned n_records;
@@ -147,9 +149,23 @@ static void on_offered(struct audit_offer *offer, enum status st)
         flight_free(f);
 }
 
-static uint64_t deadline_of(const struct flight *f, const struct audit_device *device)
+static void give_deadline(struct slot *slot, uint64_t now_ms)
 {
-    return f->begun_ms + (device->deadline_ms != 0 ? device->deadline_ms : AUDIT_DEADLINE_MS);
+    const struct audit_device *device = slot->device;
+    slot->until_ms = now_ms + (device->deadline_ms != 0 ? device->deadline_ms : AUDIT_DEADLINE_MS);
+    slot->progress = atomic_load_explicit(&device->progress, memory_order_relaxed);
+}
+
+/* A device that got further, with large records before this one, gets another deadline. */
+static bool renew(struct slot *slot, uint64_t now_ms)
+{
+    uint64_t progress = atomic_load_explicit(&slot->device->progress, memory_order_relaxed);
+    ASSERT(!slot->settled && slot->renewed < AUDIT_DEADLINES_MAX);
+    if (progress == slot->progress || slot->renewed + 1 == AUDIT_DEADLINES_MAX)
+        return false;
+    slot->renewed++;
+    give_deadline(slot, now_ms);
+    return true;
 }
 
 /* Devices that were left out at one time. */
@@ -167,11 +183,13 @@ static bool is_late(const struct late *late, const struct audit_device *device)
 }
 
 /* Leave out the devices whose deadline for this flight has passed. */
-static void find_late(const struct flight *f, uint64_t now_ms, struct late *late)
+static void find_late(struct flight *f, uint64_t now_ms, struct late *late)
 {
     for (unsigned i = 0; i < f->n; i++) {
-        struct audit_device *device = f->slots[i].device;
-        if (f->slots[i].settled || now_ms < deadline_of(f, device) || is_late(late, device))
+        struct slot *slot = &f->slots[i];
+        struct audit_device *device = slot->device;
+        if (slot->settled || now_ms < slot->until_ms || is_late(late, device) ||
+            renew(slot, now_ms))
             continue;
         if (late->n == AUDIT_SET_MAX) /* devices of another set: the timer fires again for them */
             return;
@@ -190,7 +208,7 @@ static uint64_t settle_late(struct flight *f, const struct late *late)
             continue;
         ASSERT(f->op != NULL);
         if (!is_late(late, slot->device)) {
-            next_ms = MIN(next_ms, deadline_of(f, slot->device));
+            next_ms = MIN(next_ms, slot->until_ms);
             continue;
         }
         slot->settled = true;
@@ -233,8 +251,9 @@ static void on_deadline(struct env_timer *timer)
 }
 
 /* Offer one record to one device. */
-static void offer_one(struct flight *f, struct slot *slot)
+static void offer_one(struct flight *f, struct slot *slot, uint64_t now_ms)
 {
+    give_deadline(slot, now_ms);
     slot->offer = (struct audit_offer){
         .done = on_offered, .env = f->audit->env, .record = f->records[slot->record]};
     slot->settled = audit_device_offer(slot->device, &slot->offer) != ST_OK;
@@ -251,7 +270,6 @@ static struct flight *flight_new(struct audit *audit, struct audit_set *set,
         return NULL;
     *f = (struct flight){.audit = audit, .n_records = n, .n = set->n * n};
     f->set = audit_set_ref(set);
-    f->begun_ms = env_mono_ms(audit->env);
     for (unsigned i = 0; i < n; i++)
         f->records[i] = audit_record_ref(records[i]);
     for (unsigned i = 0; i < f->n; i++)
@@ -269,10 +287,11 @@ enum status audit_offer(struct audit *audit, struct audit_set *set,
     struct flight *f = flight_new(audit, set, records, n);
     if (f == NULL)
         return ST_NOMEM;
+    uint64_t now_ms = env_mono_ms(audit->env);
     for (unsigned i = 0; i < f->n; i++) {
-        offer_one(f, &f->slots[i]);
+        offer_one(f, &f->slots[i], now_ms);
         if (!f->slots[i].settled)
-            next_ms = MIN(next_ms, deadline_of(f, f->slots[i].device));
+            next_ms = MIN(next_ms, f->slots[i].until_ms);
     }
     if (f->unsettled == 0) {
         note_result(audit, false);

@@ -12,7 +12,9 @@
  *
  * 1. `done` of an operation is called once, never from inside audit_offer.
  * 2. A device that does not answer before its deadline is left out: no operation of this worker
- *    waits for it any more. The device takes no offers until it has answered for all it holds.
+ *    waits for it any more. A device that got further meanwhile, with large records before this
+ * one, gets another deadline, up to AUDIT_DEADLINES_MAX. The device takes no offers until it has
+ * answered for all it holds.
  * 3. The records and the set of an operation live until its last offer came back, so an operation
  *    may outlive its request.
  *
@@ -25,8 +27,9 @@
 #include "base/env.h"
 
 enum {
-    AUDIT_TOGETHER = 2,      /* most records that one operation offers */
-    AUDIT_DEADLINE_MS = 2000 /* deadline of a device that states none */
+    AUDIT_TOGETHER = 2,       /* most records that one operation offers */
+    AUDIT_DEADLINE_MS = 2000, /* deadline of a device that states none */
+    AUDIT_DEADLINES_MAX = 5   /* of one record, while its device gets further */
 };
 
 struct audit {

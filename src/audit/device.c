@@ -4,16 +4,17 @@
  *
  *   IDLE       next_work     waits for offers, a reopen, the close, or the time of a probe
  *   OPENING    serve         sink->ready
- *   RENDERING  render_held   all records of the batch into one buffer, with the lock of the salt
+ *   RENDERING  render_held   all records of the batch into one buffer
  *   WRITING    serve         sink->write, then answer_held
  *
- * Locks: `salt_lock` before `lock`. The thread calls the system with neither. While it renders it
- * reads the held offers under salt_lock; audit_device_join takes them away with both locks. */
+ * Locks: `render_lock` before `lock`. The thread calls the system with neither. While it renders it
+ * reads the held offers under render_lock; audit_device_join takes them away with both locks. No
+ * function that a worker calls takes render_lock. */
 #include "audit/device.h"
+#include "audit/salt.h"
 #include "audit/sink.h"
 #include "base/mem.h"
 #include "base/trace.h"
-#include "crypto/crypto.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -33,10 +34,7 @@ struct device {
     struct audit_options options;
     uint64_t queue_max;
 
-    pthread_mutex_t salt_lock;
-    struct hmac *salt; /* salt_lock guards it; NULL: no salt */
-
-    pthread_mutex_t lock;
+    pthread_mutex_t render_lock, lock;
     pthread_cond_t changed; /* for the thread: work; for audit_device_join: the end */
     struct list queue;      /* offers that wait; `lock` guards this and all members of this part */
     struct list held;       /* offers of the batch in work */
@@ -46,7 +44,8 @@ struct device {
     int64_t closing_ms; /* when it was closed */
     struct reason why;
     uint64_t records, bytes, writes, failures, dropped, rotations;
-    uint64_t missed; /* failures and dropped, when the device was last good */
+    uint64_t missed;   /* failures and dropped, when the device was last good */
+    struct salt *salt; /* NULL: no salt */
 
     /* The thread's own. */
     struct sink *sink;
@@ -261,6 +260,14 @@ static enum status insist(struct device *d, enum step step, struct reason *why)
     }
 }
 
+static struct salt *take_salt(struct device *d)
+{
+    lock(&d->lock);
+    struct salt *salt = salt_ref(d->salt);
+    unlock(&d->lock);
+    return salt;
+}
+
 /* Render one record as a line at the end of the text. */
 static enum status render_line(struct device *d, const struct audit_offer *offer,
                                const struct audit_render *how)
@@ -282,10 +289,11 @@ static enum status render_held(struct device *d)
     struct sink_batch *b = &d->batch;
     buf_clear(&d->text);
     b->n = b->done = 0;
-    lock(&d->salt_lock);
+    struct salt *salt = take_salt(d);
     struct audit_recent recent = {.next = 0};
-    struct audit_render how = {d->salt, d->options.log_raw, d->options.hmac_accessor,
-                               d->options.elide_list_responses, &recent};
+    struct audit_render how = {salt != NULL ? salt->hmac : NULL, d->options.log_raw,
+                               d->options.hmac_accessor, d->options.elide_list_responses, &recent};
+    lock(&d->render_lock);
     struct chain before = d->chain;
     LIST_FOR (link, &d->held) {
         ASSERT(b->n < SINK_LINES_MAX);
@@ -297,7 +305,9 @@ static enum status render_held(struct device *d)
         d->after[b->n] = d->chain;
         b->ends[b->n++] = d->text.len;
     }
-    unlock(&d->salt_lock);
+    unlock(&d->render_lock);
+    salt_unref(salt);
+    sink_got_on(d->sink);
     if (st != ST_OK) {
         d->chain = before;
         d->text.failed = false;
@@ -341,6 +351,7 @@ static void answer_held(struct device *d, enum status st, const struct reason *w
         d->bytes += d->batch.ends[d->batch.done - 1];
         d->writes++;
     }
+    sink_got_on(d->sink);
     d->failures += failed;
     d->rotations = d->sink->rotations;
     d->held_bytes = 0;
@@ -561,6 +572,7 @@ void audit_device_close(struct audit_device *device)
         d->closing = true;
         d->reopen = false;
         d->closing_ms = sink_now_ms();
+        atomic_store(&d->sink->ends_ms, d->closing_ms + d->options.write_timeout_ms);
         wake(d);
     }
     unlock(&d->lock);
@@ -603,7 +615,7 @@ bool audit_device_join(struct audit_device *device, int64_t timeout_ms)
     unlock(&d->lock);
     if (over)
         return true;
-    lock(&d->salt_lock); /* not while it renders */
+    lock(&d->render_lock); /* not while it renders */
     lock(&d->lock);
     list_splice(&offers, &d->held);
     list_splice(&offers, &d->queue);
@@ -611,48 +623,30 @@ bool audit_device_join(struct audit_device *device, int64_t timeout_ms)
     set_all(&offers, ST_CLOSED);
     over = d->over;
     unlock(&d->lock);
-    unlock(&d->salt_lock);
+    unlock(&d->render_lock);
     post_all(&offers);
     return over;
-}
-
-/* Tokens and accessors repeat: recent results are kept. */
-static enum status salt_new(const uint8_t *salt, struct hmac **ret_hmac)
-{
-    uint8_t key[SIPHASH_KEY_BYTES];
-    struct hmac *new = NULL;
-    TRY(hmac_new(bytes_of(salt, AUDIT_SALT_BYTES), &new));
-    enum status st = crypto_random(key, sizeof key);
-    if (st == ST_OK)
-        st = hmac_keep_recent(new, key);
-    mem_wipe(key, sizeof key);
-    if (st != ST_OK)
-        hmac_free(new);
-    else
-        *ret_hmac = new;
-    return st;
 }
 
 enum status audit_device_salt(struct audit_device *device, const uint8_t *salt)
 {
     struct device *d = device_of(device);
-    struct hmac *new = NULL;
+    struct salt *new = NULL;
     enum status st = salt != NULL ? salt_new(salt, &new) : ST_OK;
-    lock(&d->salt_lock);
-    struct hmac *old = d->salt;
+    lock(&d->lock);
+    struct salt *old = d->salt;
     d->salt = new;
-    unlock(&d->salt_lock);
-    hmac_free(old);
+    unlock(&d->lock);
+    salt_unref(old);
     return st;
 }
 
 enum status audit_device_hash(struct audit_device *device, struct bytes input,
                               char ret_text[AUDIT_HMAC_LEN + 1])
 {
-    struct device *d = device_of(device);
-    lock(&d->salt_lock);
-    enum status st = d->salt != NULL ? audit_hmac(d->salt, input, ret_text) : ST_NOT_FOUND;
-    unlock(&d->salt_lock);
+    struct salt *salt = take_salt(device_of(device));
+    enum status st = salt_hash(salt, input, ret_text);
+    salt_unref(salt);
     return st;
 }
 
@@ -672,12 +666,12 @@ static void device_free(struct audit_device *device)
     mem_free(d->path);
     mem_free(d->data_dir);
     mem_free(d->syslog_path);
-    hmac_free(d->salt);
+    salt_unref(d->salt);
     crypto_sha256_free(d->hash);
     buf_done(&d->text);
-    (void)pthread_cond_destroy(&d->changed);    /* no thread waits any more */
-    (void)pthread_mutex_destroy(&d->lock);      /* no thread holds the lock any more */
-    (void)pthread_mutex_destroy(&d->salt_lock); /* no thread holds the lock any more */
+    (void)pthread_cond_destroy(&d->changed);      /* no thread waits any more */
+    (void)pthread_mutex_destroy(&d->lock);        /* no thread holds the lock any more */
+    (void)pthread_mutex_destroy(&d->render_lock); /* no thread holds the lock any more */
     mem_free(d);
 }
 
@@ -718,6 +712,7 @@ static enum status make_sink(struct device *d)
     case AUDIT_SYSLOG: TRY(sink_syslog_new(o, d->syslog_path, &d->sink)); break;
     }
     ASSERT(d->sink->options == o && d->sink->ops != NULL);
+    d->sink->progress = &d->head.progress;
     d->sink->data_dir = d->data_dir;
     d->sink->chain = &d->chain;
     d->sink->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -756,7 +751,7 @@ static void init_locks(struct device *d)
     ASSERT(pthread_cond_init(&d->changed, &attr) == 0);
     (void)pthread_condattr_destroy(&attr); /* the variable has its own copy */
     ASSERT(pthread_mutex_init(&d->lock, NULL) == 0);
-    ASSERT(pthread_mutex_init(&d->salt_lock, NULL) == 0);
+    ASSERT(pthread_mutex_init(&d->render_lock, NULL) == 0);
 }
 
 enum status audit_device_new(const struct audit_device_options *options,

@@ -72,6 +72,8 @@ struct audit_device {
     /* How long a worker waits for the answer to an offer before it leaves the device out. 0:
      * AUDIT_DEADLINE_MS. */
     uint32_t deadline_ms;
+    /* Moves whenever the device got further: a worker that sees it move waits for longer. */
+    _Atomic uint64_t progress;
 };
 
 static inline void audit_device_ref(struct audit_device *device)
@@ -126,8 +128,9 @@ NODISCARD enum status audit_device_new(const struct audit_device_options *option
 
 /* The functions below are for devices of audit_device_new alone. */
 
-/* Set the salt for records that are rendered from now on; NULL: wipe it, the device has none, and
- * what needs an HMAC is written as "". ST_NOMEM, ST_CRYPTO: the device has no salt. Any thread. */
+/* Set the salt for batches that are rendered from now on; NULL: the device has none, and what needs
+ * an HMAC is written as "". The earlier salt is wiped behind the batch in work. ST_NOMEM,
+ * ST_CRYPTO: the device has no salt. Any thread; waits for no batch. */
 NODISCARD enum status audit_device_salt(struct audit_device *device, const uint8_t *salt);
 
 /* Open the file or connection anew before the next write, as after SIGHUP. Any thread. */
@@ -144,8 +147,8 @@ bool audit_device_is_over(struct audit_device *device);
  * thread is left behind. */
 bool audit_device_join(struct audit_device *device, int64_t timeout_ms);
 
-/* The text that stands for `input` in this device's lines. Any thread. ST_NOT_FOUND: the device has
- * no salt; ST_NOMEM, ST_CRYPTO. */
+/* The text that stands for `input` in this device's lines. Any thread; waits for no batch.
+ * ST_NOT_FOUND: the device has no salt; ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status audit_device_hash(struct audit_device *device, struct bytes input,
                                         char ret_text[AUDIT_HMAC_LEN + 1]);
 

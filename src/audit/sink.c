@@ -33,7 +33,10 @@ int64_t sink_wall_us(void)
 
 enum status sink_wait(const struct sink *sink, int fd, short events, int64_t until_ms)
 {
+    int64_t ends_ms = atomic_load(&sink->ends_ms);
     ASSERT(fd >= 0 && sink->wake_fd >= 0);
+    if (ends_ms != 0)
+        until_ms = MIN(until_ms, ends_ms);
     for (;;) {
         struct pollfd fds[2] = {{.fd = fd, .events = events},
                                 {.fd = sink->wake_fd, .events = POLLIN}};
@@ -50,6 +53,22 @@ enum status sink_wait(const struct sink *sink, int fd, short events, int64_t unt
         if (left <= 0)
             return ST_TIMEOUT;
     }
+}
+
+struct sink_patience sink_patience(const struct sink *sink)
+{
+    int64_t now_ms = sink_now_ms();
+    ASSERT(sink->options->write_timeout_ms > 0);
+    return (struct sink_patience){now_ms, now_ms + sink->options->write_timeout_ms};
+}
+
+enum status sink_moved(const struct sink *sink, struct sink_patience *patience)
+{
+    int64_t now_ms = sink_now_ms();
+    ASSERT(now_ms >= patience->begun_ms);
+    sink_got_on(sink);
+    patience->until_ms = now_ms + sink->options->write_timeout_ms;
+    return now_ms - patience->begun_ms < sink->options->write_timeout_ms ? ST_OK : ST_BUSY;
 }
 
 /* One write that does not block. A shared pipe that poll calls writable takes PIPE_BUF bytes. */
@@ -73,18 +92,20 @@ static void advance(struct sink_stream *stream, struct sink_batch *batch, size_t
 enum status sink_stream_write(const struct sink *sink, struct sink_stream *stream,
                               struct sink_batch *batch, size_t end, int *ret_errno)
 {
-    int64_t until_ms = sink_now_ms() + sink->options->write_timeout_ms;
+    struct sink_patience patience = sink_patience(sink);
     ASSERT(stream->fd >= 0 && end <= batch->n);
     bool wait = stream->shared;
     while (batch->done < end) {
         size_t at = sink_start(batch, batch->done) + stream->partial;
         ASSERT(at < batch->ends[batch->done]);
         if (wait)
-            TRY(sink_wait(sink, stream->fd, POLLOUT, until_ms));
+            TRY(sink_wait(sink, stream->fd, POLLOUT, patience.until_ms));
         ssize_t n = put_some(stream, batch->data + at, batch->ends[end - 1] - at);
         wait = stream->shared;
         if (n >= 0) {
             advance(stream, batch, (size_t)n);
+            if (batch->done < end)
+                TRY(sink_moved(sink, &patience));
             continue;
         }
         if (errno == EAGAIN || errno == EWOULDBLOCK)

@@ -1,12 +1,15 @@
 /* Where the lines of a device go: a file, a socket or syslog. Private to src/audit.
  *
- * A sink belongs to the thread of its device. A sink blocks for one write_timeout at most, except
- * in calls of the system that cannot be bounded (a hung file system, the resolver). */
+ * A sink belongs to the thread of its device. A sink blocks for one write_timeout at most after the
+ * last byte that moved, and not beyond `ends_ms`, except in calls of the system that cannot be
+ * bounded (a hung file system, the resolver). */
 #ifndef HOLDFAST_AUDIT_SINK_H
 #define HOLDFAST_AUDIT_SINK_H
 
 #include "audit/chain.h"
 #include "audit/options.h"
+
+#include <stdatomic.h>
 
 enum { SINK_LINES_MAX = 256, SINK_BATCH_BYTES = 1 << 20 };
 
@@ -25,7 +28,8 @@ struct sink;
  *   ST_IO       failed, with a reason that names the sink and the cause. The lines not decided are
  *               not written. The next call tries again.
  *   ST_TIMEOUT  nothing moved for one write_timeout. Calling again goes on at the same place.
- *   ST_BUSY     wake_fd became readable
+ *   ST_BUSY     wake_fd became readable, or the write takes longer than one write_timeout although
+ *               bytes move. Calling again goes on at the same place.
  *   ST_NOMEM, ST_CRYPTO */
 struct sink_ops {
     /* Open the sink unless it is open; find out whether it must be opened anew. */
@@ -43,8 +47,16 @@ struct sink {
     const char *data_dir;                /* NULL: none */
     struct chain *chain;                 /* set by a file that is opened for the first time */
     int wake_fd;
+    _Atomic int64_t ends_ms;    /* when a closed device stops waiting; 0: not closed */
+    _Atomic uint64_t *progress; /* raised when bytes moved; NULL: nobody looks */
     uint64_t rotations;
 };
+
+static inline void sink_got_on(const struct sink *sink)
+{
+    if (sink->progress != NULL)
+        (void)atomic_fetch_add_explicit(sink->progress, 1, memory_order_relaxed);
+}
 
 /* `options` are borrowed. ST_NOMEM. */
 NODISCARD enum status sink_file_new(const struct audit_options *options, struct sink **ret_sink);
@@ -78,6 +90,14 @@ struct sink_stream {
     bool shared;    /* the descriptor may block: it is shared with other processes */
     bool socket;
 };
+
+/* How long a write may wait: one write_timeout after the last byte that moved. */
+struct sink_patience {
+    int64_t begun_ms, until_ms;
+};
+struct sink_patience sink_patience(const struct sink *sink);
+/* Bytes moved. ST_BUSY: it is time to look for a close or a reopen. */
+NODISCARD enum status sink_moved(const struct sink *sink, struct sink_patience *patience);
 
 /* Write the undecided lines before `end` to a stream. *ret_errno is set with ST_IO. */
 NODISCARD enum status sink_stream_write(const struct sink *sink, struct sink_stream *stream,

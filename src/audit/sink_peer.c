@@ -150,16 +150,18 @@ static enum status send_one(const struct sink *sink, const struct sink_datagrams
 enum status sink_peer_send(const struct sink *sink, const struct sink_datagrams *to,
                            struct sink_batch *batch, int *ret_errno)
 {
-    int64_t until_ms = sink_now_ms() + sink->options->write_timeout_ms;
+    struct sink_patience patience = sink_patience(sink);
     ASSERT(to->fd >= 0);
     while (batch->done < batch->n) {
         size_t from = sink_start(batch, batch->done), end = batch->ends[batch->done];
         ASSERT(end > from + 1);
         struct bytes line = bytes_of(batch->data + from, end - from - to->trim);
-        enum status st = send_one(sink, to, line, until_ms, ret_errno);
+        enum status st = send_one(sink, to, line, patience.until_ms, ret_errno);
         if (st != ST_OK && *ret_errno != EMSGSIZE)
             return st;
         sink_decide(batch, batch->done + 1, st == ST_OK ? ST_OK : ST_TOO_BIG);
+        if (batch->done < batch->n)
+            TRY(sink_moved(sink, &patience));
     }
     return ST_OK;
 }

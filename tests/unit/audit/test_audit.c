@@ -182,6 +182,55 @@ static void a_device_that_is_late_for_one_is_late_for_all(void **state)
     close_world(&w);
 }
 
+static void a_device_that_gets_further_has_five_deadlines(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w, 1);
+    struct fake_device *slow = &w.fake.devices[0];
+    slow->device.progress = 7; /* before the offer: counts for nothing */
+    offer(&w, 1);
+    for (unsigned i = 1; i < AUDIT_DEADLINES_MAX; i++) {
+        pass(&w, AUDIT_DEADLINE_MS - 1);
+        slow->device.progress++;
+        pass(&w, 1);
+        assert_int_equal(slow->left_out, 0);
+    }
+    slow->device.progress++;
+    pass(&w, AUDIT_DEADLINE_MS - 1);
+    assert_int_equal(w.done, 0);
+    pass(&w, 1);
+    assert_int_equal(slow->left_out, 1);
+    assert_status(w.st, ST_IO);
+    fake_answer(slow, ST_OK);
+    close_world(&w);
+}
+
+static void a_device_that_stops_is_left_out_one_deadline_later(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w, 1);
+    struct fake_device *slow = &w.fake.devices[0];
+    slow->device.progress = 7;
+    offer(&w, 1);
+    slow->device.progress++;
+    pass(&w, AUDIT_DEADLINE_MS);
+    assert_int_equal(slow->left_out, 0);
+    pass(&w, AUDIT_DEADLINE_MS - 1);
+    assert_int_equal(slow->left_out, 0);
+    pass(&w, 1);
+    assert_int_equal(slow->left_out, 1);
+    assert_int_equal(w.done, 1);
+    fake_answer(slow, ST_OK);
+    slow->device.progress++;
+    offer(&w, 1);
+    pass(&w, AUDIT_DEADLINE_MS); /* what moved before the offer counts for nothing */
+    assert_int_equal(slow->left_out, 2);
+    fake_answer(slow, ST_OK);
+    close_world(&w);
+}
+
 static void each_device_has_its_own_deadline(void **state)
 {
     struct world w;
@@ -275,6 +324,8 @@ int main(void)
         cmocka_unit_test(each_of_two_records_needs_a_device),
         cmocka_unit_test(a_late_device_is_left_out_until_it_answers),
         cmocka_unit_test(a_device_that_is_late_for_one_is_late_for_all),
+        cmocka_unit_test(a_device_that_gets_further_has_five_deadlines),
+        cmocka_unit_test(a_device_that_stops_is_left_out_one_deadline_later),
         cmocka_unit_test(each_device_has_its_own_deadline),
         cmocka_unit_test(devices_that_refuse_at_once_fail_at_once),
         cmocka_unit_test(a_worker_that_stops_gets_its_offers_back),

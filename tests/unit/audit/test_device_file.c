@@ -393,6 +393,17 @@ static void a_device_in_time_takes_all_and_a_late_one_keeps_a_bounded_queue(void
     assert_status(world_await(&sent[1]), ST_IO);
 }
 
+static void each_batch_moves_the_progress(void **state)
+{
+    struct world *w = *state;
+    OPEN(w, "file", "file_path", w->file);
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t before = atomic_load(&w->device->progress);
+        assert_status(world_write(w, i, 100), ST_OK);
+        assert_true(atomic_load(&w->device->progress) > before);
+    }
+}
+
 static void a_hung_device_can_be_closed(void **state)
 {
     struct world *w = *state;
@@ -601,6 +612,7 @@ int main(void)
         T(a_device_in_time_takes_all_and_a_late_one_keeps_a_bounded_queue),
         T(a_hung_device_can_be_closed),
         T(a_thread_that_hangs_at_the_end_gives_its_records_back),
+        T(each_batch_moves_the_progress),
         T(a_queue_is_written_before_the_close),
         T(leaving_out_an_idle_device_changes_nothing),
         T(a_reopen_leaves_a_hung_fifo),

@@ -237,6 +237,33 @@ static void a_stream_that_ends_within_a_line_is_not_continued(void **state)
     (void)close(r.fd);
 }
 
+/* A record that takes several write_timeouts, with bytes moving all the while. */
+static void a_peer_that_reads_slowly_is_not_late(void **state)
+{
+    enum { BYTES_ALL = 4 << 20, CHUNK = 64 << 10, PAUSE_MS = 40 };
+    static char chunk[CHUNK];
+    struct world *w = *state;
+    struct sent sent;
+    struct receiver r = listen_unix(SOCK_STREAM, w->file);
+    OPEN(w, "socket", "address", r.address, "socket_type", "unix", "write_timeout", "1s");
+    int peer = accept_one(&r);
+    assert_status(world_offer(w, &sent, 1, BYTES_ALL), ST_OK);
+    uint64_t moved = 0;
+    for (ssize_t n = 0; n == 0 || chunk[n - 1] != '\n';) {
+        (void)poll(NULL, 0, PAUSE_MS);
+        n = recv(peer, chunk, sizeof chunk, 0);
+        assert_true(n > 0);
+        uint64_t progress = atomic_load(&w->device->progress);
+        assert_true(progress >= moved);
+        moved = progress;
+    }
+    assert_status(world_await(&sent), ST_OK);
+    assert_true(moved > BYTES_ALL / (1 << 20));
+    assert_int_equal(logs_with("left out"), 0);
+    (void)close(peer);
+    (void)close(r.fd);
+}
+
 static void a_peer_that_never_reads_holds_no_close(void **state)
 {
     struct world *w = *state;
@@ -341,6 +368,7 @@ int main(void)
         T(a_receiver_that_was_started_anew_gets_whole_lines),
         T(a_peer_that_does_not_read_is_left_out_until_it_reads),
         T(a_stream_that_ends_within_a_line_is_not_continued),
+        T(a_peer_that_reads_slowly_is_not_late),
         T(a_peer_that_never_reads_holds_no_close),
         T(syslog_gets_the_form_it_knows),
         T(syslog_that_was_started_anew_is_found_again),
