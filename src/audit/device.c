@@ -635,6 +635,7 @@ enum status audit_device_salt(struct audit_device *device, const uint8_t *salt)
     enum status st = salt != NULL ? salt_new(salt, &new) : ST_OK;
     lock(&d->lock);
     struct salt *old = d->salt;
+    ASSERT((new != NULL) == (st == ST_OK && salt != NULL));
     d->salt = new;
     unlock(&d->lock);
     salt_unref(old);

@@ -22,6 +22,7 @@ enum status salt_new(const uint8_t key[AUDIT_SALT_BYTES], struct salt **ret_salt
     atomic_init(&salt->refs, 1);
     memcpy(salt->key, key, sizeof salt->key);
     enum status st = make_hmac(salt);
+    ASSERT(st != ST_OK || salt->hmac != NULL);
     if (st == ST_OK)
         *ret_salt = salt;
     else

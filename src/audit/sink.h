@@ -48,7 +48,7 @@ struct sink {
     struct chain *chain;                 /* set by a file that is opened for the first time */
     int wake_fd;
     _Atomic int64_t ends_ms;    /* when a closed device stops waiting; 0: not closed */
-    _Atomic uint64_t *progress; /* raised when bytes moved; NULL: nobody looks */
+    _Atomic uint64_t *progress; /* raised when bytes moved; NULL: not counted */
     uint64_t rotations;
 };
 

@@ -5,7 +5,8 @@
  *
  * Failure modes
  *   a write ends early        the file is cut back to its last whole line; the rest is not written
- *   the file cannot be cut    the next write begins with a newline
+ *   the file cannot be cut,   the next write begins with a newline
+ *   or others append to it
  *   deleted or renamed away   `ready` opens a new file
  *   a torn line at open       a newline ends it
  *   two devices, one chain    `ready` of the second fails until the first is closed
@@ -109,7 +110,7 @@ static bool must_part(const struct file *f)
     if (!f->sink.options->hash_chain || f->chain_known || stat(path, &info) != 0 ||
         !S_ISREG(info.st_mode) || info.st_size == 0)
         return false;
-    return sink_path_tail(path, &tail, NULL) == ST_OK && !tail.chained;
+    return sink_path_tail(path, &tail, NULL) == ST_OK && tail.plain;
 }
 
 static enum status file_open(struct file *f, struct reason *why)
@@ -221,7 +222,8 @@ static size_t lines_that_fit(const struct file *f, const struct sink_batch *batc
     return end == batch->done && f->size == 0 ? end + 1 : end;
 }
 
-/* Take back the torn end of a write that wrote `n` bytes. */
+/* Take back the torn end of a write that wrote `n` bytes, if they are the file's last: unless the
+ * file has exactly these bytes more than before, another program appended lines, too. */
 static void cut_back(struct file *f, struct sink_batch *batch, size_t n)
 {
     size_t from = sink_start(batch, batch->done), end = batch->done;
@@ -233,8 +235,7 @@ static void cut_back(struct file *f, struct sink_batch *batch, size_t n)
     size_t excess = from + n - sink_start(batch, end);
     if (excess == 0)
         return;
-    /* our bytes are the file's last: no other process appends to it */
-    if (fstat(f->stream.fd, &info) != 0 || info.st_size < (off_t)excess ||
+    if (fstat(f->stream.fd, &info) != 0 || (uint64_t)info.st_size != f->size + n ||
         ftruncate(f->stream.fd, info.st_size - (off_t)excess) != 0)
         f->torn = true;
 }

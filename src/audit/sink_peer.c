@@ -23,12 +23,11 @@ static enum status fail(const char *address, const char *what, struct reason *wh
 }
 
 /* Wait for the end of a connection's start. */
-static enum status await_start(const struct sink *sink, int fd, const char *address,
-                               struct reason *why)
+static enum status await_start(const struct sink *sink, int fd, int64_t until_ms,
+                               const char *address, struct reason *why)
 {
     int err = 0;
     socklen_t len = sizeof err;
-    int64_t until_ms = sink_now_ms() + sink->options->write_timeout_ms;
     enum status st = sink_wait(sink, fd, POLLOUT, until_ms);
     ASSERT(fd >= 0);
     if (st == ST_TIMEOUT)
@@ -39,9 +38,18 @@ static enum status await_start(const struct sink *sink, int fd, const char *addr
     return err == 0 ? ST_OK : fail(address, strerror(err), why);
 }
 
-static enum status connect_to(const struct sink *sink, const struct addrinfo *to,
-                              const char *address, int *ret_fd, struct reason *why)
+/* One address of a receiver, and the time for it. */
+struct attempt {
+    const struct addrinfo *to;
+    const char *address;
+    int64_t share_ms;
+};
+
+static enum status connect_to(const struct sink *sink, const struct attempt *attempt, int *ret_fd,
+                              struct reason *why)
 {
+    const struct addrinfo *to = attempt->to;
+    const char *address = attempt->address;
     int lost_ms = PEER_LOST_MS, on = 1;
     int fd = socket(to->ai_family, to->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     ASSERT(to->ai_addr != NULL);
@@ -56,8 +64,9 @@ static enum status connect_to(const struct sink *sink, const struct addrinfo *to
     enum status st = ST_OK;
     /* a unix stream whose backlog is full says EAGAIN and connects later by another attempt only */
     if (connect(fd, to->ai_addr, to->ai_addrlen) != 0)
-        st = errno == EINPROGRESS ? await_start(sink, fd, address, why)
-                                  : fail(address, strerror(errno), why);
+        st = errno == EINPROGRESS
+                 ? await_start(sink, fd, sink_now_ms() + attempt->share_ms, address, why)
+                 : fail(address, strerror(errno), why);
     if (st == ST_OK)
         *ret_fd = fd;
     else
@@ -77,7 +86,28 @@ static enum status connect_unix(const struct sink *sink, int type, const char *p
         return fail(path, "the path is too long", why);
     memcpy(name.sun_path, path, strlen(path));
     ASSERT(name.sun_path[sizeof name.sun_path - 1] == '\0');
-    return connect_to(sink, &to, path, ret_fd, why);
+    const struct attempt attempt = {&to, path, sink->options->write_timeout_ms};
+    return connect_to(sink, &attempt, ret_fd, why);
+}
+
+enum status sink_peer_connect_any(const struct sink *sink, const struct addrinfo *all,
+                                  const char *address, int *ret_fd, struct reason *why)
+{
+    int64_t until_ms = sink_now_ms() + sink->options->write_timeout_ms;
+    enum status st = ST_TIMEOUT;
+    int64_t left = 0;
+    ASSERT(all != NULL && *ret_fd < 0);
+    for (const struct addrinfo *one = all; one != NULL; one = one->ai_next)
+        left++;
+    for (const struct addrinfo *one = all; one != NULL; one = one->ai_next) {
+        ASSERT(left > 0);
+        struct attempt attempt = {one, address, MAX((until_ms - sink_now_ms()) / left, INT64_C(0))};
+        st = connect_to(sink, &attempt, ret_fd, why);
+        if (st != ST_IO && st != ST_TIMEOUT)
+            break;
+        left--;
+    }
+    return st;
 }
 
 static enum status connect_host(const struct sink *sink, int type, const char *address, int *ret_fd,
@@ -93,9 +123,7 @@ static enum status connect_host(const struct sink *sink, int type, const char *a
     int err = getaddrinfo(host, service, &hints, &all);
     if (err != 0)
         return fail(address, gai_strerror(err), why);
-    enum status st = ST_IO;
-    for (const struct addrinfo *one = all; one != NULL && st == ST_IO; one = one->ai_next)
-        st = connect_to(sink, one, address, ret_fd, why);
+    enum status st = sink_peer_connect_any(sink, all, address, ret_fd, why);
     freeaddrinfo(all);
     return st;
 }

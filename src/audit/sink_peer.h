@@ -4,10 +4,16 @@
 
 #include "audit/sink.h"
 
-/* Connect without blocking, for one write_timeout at most per address. `address` is HOST:PORT or a
+/* Connect without blocking, for one write_timeout at most. `address` is HOST:PORT or a
  * path. ST_IO with a reason; ST_TIMEOUT with a reason; ST_BUSY. The resolver may take longer. */
 NODISCARD enum status sink_peer_connect(const struct sink *sink, enum audit_socket type,
                                         const char *address, int *ret_fd, struct reason *why);
+
+/* Connect to the first of several addresses that answers; each has its share of one write_timeout.
+ * *ret_fd is negative. As sink_peer_connect. */
+struct addrinfo;
+NODISCARD enum status sink_peer_connect_any(const struct sink *sink, const struct addrinfo *all,
+                                            const char *address, int *ret_fd, struct reason *why);
 
 /* Whether a stream's peer closed it; discards what the peer sent. */
 bool sink_peer_gone(int fd);

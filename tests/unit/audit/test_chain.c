@@ -319,6 +319,39 @@ static void a_torn_line_leaves_the_chain_whole(void **state)
     assert_int_equal(verify_files(files, 1).last, 2);
 }
 
+/* The newline behind a torn line was written, and then nothing else. */
+static void a_torn_line_that_was_ended_leaves_the_chain_whole(void **state)
+{
+    struct world *w = *state;
+    const char *files[] = {w->file};
+    char found[4][NAME_MAX + 258];
+    struct audit_verdict v;
+    OPEN(w, "file", "file_path", w->file, "hash_chain", "true");
+    assert_status(world_write(w, 1, 0), ST_OK);
+    assert_status(world_write(w, 2, 0), ST_OK);
+    world_close(w);
+    FILE *out = fopen(w->file, "a");
+    assert_true(fputs("{\"time\":\"2024-01-0\n", out) >= 0);
+    assert_int_equal(fclose(out), 0);
+    OPEN(w, "file", "file_path", w->file, "hash_chain", "true");
+    assert_status(world_write(w, 3, 0), ST_OK);
+    assert_status(audit_verify(files, 1, &v, NULL), ST_OK);
+    assert_int_equal(v.line, 3); /* the torn line */
+    assert_true(v.goes_on);
+    assert_int_equal(rotated_files(w->file, found, ARRAY_LEN(found)), 0);
+    world_close(w);
+
+    out = fopen(w->file, "a"); /* a whole line: set aside, and the chain goes on all the same */
+    assert_true(fputs("{}\n", out) >= 0);
+    assert_int_equal(fclose(out), 0);
+    OPEN(w, "file", "file_path", w->file, "hash_chain", "true");
+    assert_status(world_write(w, 4, 0), ST_OK);
+    assert_int_equal(rotated_files(w->file, found, ARRAY_LEN(found)), 1);
+    v = verify_files(files, 1);
+    assert_int_equal(v.first, 4);
+    assert_int_equal(v.last, 4);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, world_setup, world_teardown)
@@ -337,6 +370,7 @@ int main(void)
         T(a_full_disk_leaves_the_chain_whole),
         T(a_file_without_a_chain_is_set_aside),
         T(a_torn_line_leaves_the_chain_whole),
+        T(a_torn_line_that_was_ended_leaves_the_chain_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

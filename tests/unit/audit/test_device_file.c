@@ -1,6 +1,10 @@
 /* Devices that write to files, FIFOs and what else a path may lead to. */
 #include "device_files.h"
 
+#include "audit/sink.h"
+#include "audit/sink_path.h"
+
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -182,6 +186,75 @@ static void paths_that_no_device_may_write_are_refused(void **state)
     assert_int_equal(bind(fd, (struct sockaddr *)(void *)&name, sizeof name), 0);
     assert_non_null(strstr(refusal(w, sock).text, "neither a regular file"));
     (void)close(fd);
+}
+
+static void a_hard_link_to_a_file_of_the_data_directory_is_refused(void **state)
+{
+    struct world *w = *state;
+    char inside[256], link_path[256], copy[256];
+    (void)snprintf(inside, sizeof inside, "%s/deep", w->data_dir);
+    assert_int_equal(mkdir(inside, 0700), 0);
+    (void)snprintf(inside, sizeof inside, "%s/deep/log", w->data_dir);
+    (void)close(open(inside, O_CREAT | O_WRONLY, 0600));
+    (void)snprintf(link_path, sizeof link_path, "%s/hard", w->dir);
+    assert_int_equal(link(inside, link_path), 0);
+    assert_non_null(strstr(refusal(w, link_path).text, "under another name"));
+    OPEN(w, "file", "file_path", w->file);
+    assert_status(world_write(w, 1, 0), ST_OK);
+    (void)snprintf(copy, sizeof copy, "%s/copy", w->dir);
+    assert_int_equal(link(w->file, copy), 0); /* a backup, say */
+    audit_device_reopen(w->device);
+    assert_status(world_write(w, 2, 0), ST_OK);
+}
+
+/* The path may change between the check and the open. */
+static void a_path_refused_at_open_leaves_no_file(void **state)
+{
+    struct world *w = *state;
+    char inside[256];
+    struct sink_opened opened;
+    struct reason why = {{0}};
+    (void)snprintf(inside, sizeof inside, "%s/log", w->data_dir);
+    assert_status(sink_path_open(inside, 0600, w->data_dir, &opened, &why), ST_IO);
+    assert_non_null(strstr(why.text, "leads into the data directory"));
+    assert_int_not_equal(access(inside, F_OK), 0);
+}
+
+static void without_its_data_directory_no_path_is_allowed(void **state)
+{
+    struct world *w = *state;
+    assert_int_equal(rmdir(w->data_dir), 0);
+    assert_non_null(strstr(refusal(w, w->file).text, "cannot be compared"));
+    assert_int_not_equal(access(w->file, F_OK), 0);
+    assert_int_equal(mkdir(w->data_dir, 0700), 0);
+}
+
+static void paths_of_one_file_are_the_same(void **state)
+{
+    struct world *w = *state;
+    char link_path[256], around[256];
+    (void)snprintf(link_path, sizeof link_path, "%s/link", w->dir);
+    (void)snprintf(around, sizeof around, "%s/data/../audit.log", w->dir);
+    assert_true(sink_path_same(w->file, around)); /* before it exists */
+    assert_false(sink_path_same(w->file, link_path));
+    (void)close(open(w->file, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(symlink(w->file, link_path), 0);
+    assert_true(sink_path_same(w->file, link_path));
+    assert_true(sink_path_same(w->file, around));
+    assert_false(sink_path_same("/dev/null", "/dev/null"));
+}
+
+/* The wait of a closed device ends whatever time it was begun with. */
+static void a_wait_ends_with_its_device(void **state)
+{
+    int ends[2];
+    (void)state;
+    struct sink sink = {.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .ends_ms = 1};
+    assert_int_equal(pipe(ends), 0);
+    assert_status(sink_wait(&sink, ends[0], POLLIN, INT64_MAX), ST_TIMEOUT);
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+    (void)close(sink.wake_fd);
 }
 
 static void a_link_into_the_data_directory_is_noticed_later(void **state)
@@ -601,6 +674,11 @@ int main(void)
         T(standard_output_is_never_waited_for),
         T(a_trial_writes_its_record),
         T(paths_that_no_device_may_write_are_refused),
+        T(a_hard_link_to_a_file_of_the_data_directory_is_refused),
+        T(a_path_refused_at_open_leaves_no_file),
+        T(without_its_data_directory_no_path_is_allowed),
+        T(paths_of_one_file_are_the_same),
+        T(a_wait_ends_with_its_device),
         T(a_link_into_the_data_directory_is_noticed_later),
         T(a_full_disk_tears_no_line_and_is_logged_once),
         T(a_batch_that_fits_in_part_is_answered_line_by_line),

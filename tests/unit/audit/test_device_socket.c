@@ -1,8 +1,12 @@
 /* Devices that write to receivers behind sockets, and to syslog. */
 #include "device_world.h"
 
+#include "audit/sink_peer.h"
+
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -150,6 +154,44 @@ static void a_refused_connection_is_stated_and_made_later(void **state)
     assert_next(peer, 7);
     (void)close(peer);
     (void)close(r.fd);
+}
+
+/* A listener whose queue is full answers no further connection. */
+static void a_name_with_an_address_that_does_not_answer_is_reached(void **state)
+{
+    enum { FILL = 4 };
+    struct receiver deaf = listen_host(SOCK_STREAM, 0), good = listen_host(SOCK_STREAM, 0);
+    struct sockaddr_in names[2] = {{.sin_family = AF_INET}, {.sin_family = AF_INET}};
+    struct addrinfo all[2] = {{0}};
+    struct audit_options options = {.write_timeout_ms = 400};
+    struct reason why = {{0}};
+    int fills[FILL], fd = -1;
+    (void)state;
+    struct sink sink = {.options = &options, .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    for (unsigned i = 0; i < 2; i++) {
+        names[i].sin_port = htons(port_of(i == 0 ? &deaf : &good));
+        names[i].sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        all[i] = (struct addrinfo){.ai_family = AF_INET,
+                                   .ai_socktype = SOCK_STREAM,
+                                   .ai_addr = (struct sockaddr *)(void *)&names[i],
+                                   .ai_addrlen = sizeof names[i]};
+    }
+    all[0].ai_next = &all[1];
+    assert_int_equal(listen(deaf.fd, 0), 0);
+    for (unsigned i = 0; i < FILL; i++) {
+        fills[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(fills[i], all[0].ai_addr, all[0].ai_addrlen);
+    }
+    assert_status(sink_peer_connect_any(&sink, all, "name:1", &fd, &why), ST_OK);
+    (void)close(fd);
+    fd = -1;
+    all[0].ai_next = NULL; /* it did not answer */
+    assert_status(sink_peer_connect_any(&sink, all, "name:1", &fd, &why), ST_TIMEOUT);
+    for (unsigned i = 0; i < FILL; i++)
+        (void)close(fills[i]);
+    (void)close(deaf.fd);
+    (void)close(good.fd);
+    (void)close(sink.wake_fd);
 }
 
 static void a_closed_udp_port_is_stated(void **state)
@@ -364,6 +406,7 @@ int main(void)
         T(datagrams_carry_a_line_each),
         T(a_record_larger_than_a_datagram_fails_alone),
         T(a_refused_connection_is_stated_and_made_later),
+        T(a_name_with_an_address_that_does_not_answer_is_reached),
         T(a_closed_udp_port_is_stated),
         T(a_receiver_that_was_started_anew_gets_whole_lines),
         T(a_peer_that_does_not_read_is_left_out_until_it_reads),
