@@ -7,6 +7,7 @@
  * closes its device. */
 #include "audit/audit_table.h"
 #include "audit/device.h"
+#include "audit/sink_path.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "base/trace.h"
@@ -221,6 +222,19 @@ static bool is_declared(const struct table *t, const char *path)
     return false;
 }
 
+/* Whether the set before has said the same of this use: a retry logs nothing anew. */
+static bool failed_before(const struct built *before, const struct use *use)
+{
+    ASSERT(use->shown.why != NULL);
+    for (unsigned i = 0; i < before->set.n_uses; i++) {
+        const struct use *other = before->uses[i];
+        if (other->shown.why != NULL && strcmp(other->shown.path, use->shown.path) == 0 &&
+            strcmp(other->uuid, use->uuid) == 0 && strcmp(other->shown.why, use->shown.why) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* The use of an entry whose device cannot be made says why; it still counts as enabled. */
 static void use_fails(struct building *b, struct use *use, enum status st, const struct reason *why)
 {
@@ -230,7 +244,8 @@ static void use_fails(struct building *b, struct use *use, enum status st, const
     if (use->shown.why == NULL)
         use->shown.why = "";
     b->built->lacks = b->built->lacks || (st != ST_INVALID && st != ST_CORRUPT);
-    trace(TRACE_ERROR, "audit", "device %s cannot be opened: %s", use->shown.path, text);
+    if (!failed_before(b->before, use))
+        trace(TRACE_ERROR, "audit", "device %s cannot be opened: %s", use->shown.path, text);
 }
 
 static enum status table_add_entry(void *ctx, const struct audit_entry *entry)
@@ -306,7 +321,7 @@ static void table_publish(struct table *t, struct built *built)
     t->shown = built;
     pthread_mutex_unlock(&t->lock);
     for (unsigned i = 0; before != NULL && i < before->set.n_uses; i++) {
-        bool kept = false;
+        bool kept = before->uses[i]->shown.device == NULL; /* was never open */
         for (unsigned k = 0; k < built->set.n_uses; k++)
             kept = kept || built->uses[k] == before->uses[i];
         if (!kept)
@@ -552,6 +567,34 @@ bool audit_paths_overlap(const char *one, const char *other)
            bytes_has_prefix(bytes_str(other), bytes_str(one));
 }
 
+const char *audit_file_of(const char *type, const struct field_map *options)
+{
+    const char *path = NULL;
+    if (strcmp(type, audit_type_name(AUDIT_FILE)) != 0)
+        return NULL;
+    for (size_t i = 0; i < options->n; i++)
+        if (strcmp(options->pairs[2 * i], "file_path") == 0)
+            path = options->pairs[2 * i + 1];
+    ASSERT(options->n == 0 || options->pairs != NULL);
+    bool repeats = path == NULL || path[0] == '\0' || strcmp(path, "discard") == 0 ||
+                   strcmp(path, "stdout") == 0;
+    return repeats ? NULL : path;
+}
+
+const struct audit_use *audit_use_of_file(const struct audit_set *set,
+                                          const struct audit_entry *entry)
+{
+    const char *path = audit_file_of(entry->type, &entry->options);
+    ASSERT(set->n_uses <= AUDIT_SET_MAX);
+    for (unsigned i = 0; path != NULL && i < set->n_uses; i++) {
+        const struct audit_use *use = set->uses[i];
+        const char *other = audit_file_of(use->type, &use->options);
+        if (other != NULL && sink_path_same(other, path))
+            return use;
+    }
+    return NULL;
+}
+
 enum status audit_table_declare(struct audit_table *table, const struct audit_entry *entry,
                                 struct reason *why)
 {
@@ -563,6 +606,11 @@ enum status audit_table_declare(struct audit_table *table, const struct audit_en
     }
     if (is_declared(t, entry->path)) {
         reason_set(why, "path already in use");
+        return ST_INVALID;
+    }
+    const struct audit_use *other = audit_use_of_file(&t->shown->set, entry);
+    if (other != NULL) {
+        reason_set(why, "file_path: the device %s writes this file", other->path);
         return ST_INVALID;
     }
     struct use *use = use_new(t, entry);
@@ -654,8 +702,7 @@ void audit_table_metrics(struct audit_table *table, struct metric_out *out)
         {"holdfast_audit_failures_total", METRIC_COUNTER,
          "Writes and openings of the audit device that failed.", COLUMN(failures)},
         {"holdfast_audit_dropped_total", METRIC_COUNTER,
-         "Records that the audit device did not take because it was late or its queue was full.",
-         COLUMN(dropped)},
+         "Records that the audit device did not take because it was late.", COLUMN(dropped)},
         {"holdfast_audit_rotations_total", METRIC_COUNTER, "Files that the audit device rotated.",
          COLUMN(rotations)},
         {"holdfast_audit_queued_bytes", METRIC_GAUGE,

@@ -58,6 +58,13 @@ NODISCARD enum status audit_use_hash(const struct audit_use *use, struct bytes i
 /* Figures of each device. Any thread. */
 void audit_table_metrics(struct audit_table *table, struct metric_out *out);
 
+/* The device that writes the file that the options of `entry` name; NULL: none. `discard`,
+ * `stdout`, terminals and /dev/null may repeat. Calls the file system: never on a loop. */
+const struct audit_use *audit_use_of_file(const struct audit_set *set,
+                                          const struct audit_entry *entry);
+/* The path of the file of a device; NULL: the device has none, or one that may repeat. */
+const char *audit_file_of(const char *type, const struct field_map *options);
+
 /* Whether a path equals one of the two paths, or stands above or below the other. Both end in '/'.
  */
 bool audit_paths_overlap(const char *one, const char *other);

@@ -107,6 +107,20 @@ def test_a_path_is_taken_once_and_does_not_nest(cluster):
     assert disable(node, "a/b").status == disable(node, "a/bc").status == 204
 
 
+def test_a_file_has_one_device(cluster):
+    path = cluster.dir / "one.log"
+    beside = cluster.dir / "link.log"
+    beside.symlink_to(path)
+    node = cluster.nodes[1]
+    assert enable(node, "one", {"file_path": str(path)}).status == 204
+    for same in (path, beside, path.parent / "." / path.name):
+        answer = enable(node, "two", {"file_path": str(same)})
+        assert answer.status == 400 and "one/" in answer.json["errors"][0]
+    assert disable(node, "one").status == 204
+    assert enable(node, "two", {"file_path": str(beside)}).status == 204
+    assert disable(node, "two").status == 204
+
+
 def test_of_two_enablings_at_once_one_wins(cluster):
     results = []
 

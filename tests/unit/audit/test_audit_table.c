@@ -2,6 +2,9 @@
 #include "api/api_world.h"
 
 #include "audit/audit_table.h"
+#include "base/trace.h"
+
+#include <sys/resource.h>
 
 #define SALT "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 
@@ -233,6 +236,56 @@ static void a_declared_path_is_taken_once_and_wins_over_the_state(void **ctx)
     audit_set_unref(set);
 }
 
+static void a_file_has_one_device(void **ctx)
+{
+    (void)ctx;
+    static const char *const first[] = {"file_path", "/no/such/../audit.log"};
+    static const char *const file[] = {"file_path", "/tmp/no-such.log"};
+    static const char *const same[] = {"file_path", "/tmp/../tmp/no-such.log"};
+    const struct audit_entry entry = entry_of("own/", file);
+    struct reason why = {{0}};
+    assert_status(audit_table_declare(table, &entry, &why), ST_OK);
+    const struct audit_entry again = entry_of("other/", same);
+    assert_status(audit_table_declare(table, &again, &why), ST_INVALID);
+    assert_non_null(strstr(why.text, "own/"));
+    const struct audit_entry third = entry_of("third/", first);
+    assert_status(audit_table_declare(table, &third, &why), ST_OK);
+    declare("a/", ST_OK);
+    declare("b/", ST_OK); /* discard may repeat */
+}
+
+static unsigned n_told;
+
+static void count_told(enum trace_level level, const char *module, const char *text)
+{
+    (void)level;
+    (void)module;
+    n_told += strstr(text, "cannot be opened") != NULL || strstr(text, "is closed") != NULL;
+}
+
+/* Without descriptors no device can be made; the watch tries again and again. */
+static void a_retry_that_fails_logs_nothing_anew(void **ctx)
+{
+    (void)ctx;
+    struct rlimit limit, none;
+    enable("a/");
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 0;
+    n_told = 0;
+    trace_set_sink(count_told);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    for (unsigned i = 0; i < 4; i++)
+        audit_table_watch(table, w.state);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(n_told, 1);
+    audit_table_watch(table, w.state);
+    trace_set_sink(NULL);
+    struct audit_set *set = present();
+    assert_int_equal(set->n, 1);
+    audit_set_unref(set);
+}
+
 static void request_headers_are_part_of_the_set(void **ctx)
 {
     (void)ctx;
@@ -318,6 +371,8 @@ int main(void)
         TEST(a_record_that_is_corrupt_counts_as_enabled_and_can_be_deleted),
         TEST(a_sealed_node_has_the_declared_devices_without_salt),
         TEST(a_declared_path_is_taken_once_and_wins_over_the_state),
+        TEST(a_file_has_one_device),
+        TEST(a_retry_that_fails_logs_nothing_anew),
         TEST(request_headers_are_part_of_the_set),
         TEST(devices_are_enabled_while_the_state_is_full),
         TEST(the_first_records_need_their_feature_level),

@@ -143,6 +143,7 @@ static enum status sys_audit_list(struct req *req)
     struct audits_out out;
     const struct audit_set *set;
     TRY(present_set(req, &set));
+    ASSERT(set == NULL || set->n_uses <= AUDIT_SET_MAX);
     l.items = arena_alloc(req->arena, AUDIT_SET_MAX * sizeof *l.items);
     if (l.items == NULL)
         return ST_NOMEM;
@@ -154,6 +155,29 @@ static enum status sys_audit_list(struct req *req)
 }
 
 /* Enable and disable */
+
+static enum status file_is_taken(struct req *req, const char *device)
+{
+    return req_fail(req, ST_INVALID, "file_path: the device %.160s writes this file", device);
+}
+
+/* Lines of two devices in one file could not be told apart, and a failed write of one could cut a
+ * line of the other. */
+static enum status file_must_be_free(struct req *req, const struct audit_entry *entry)
+{
+    struct audit_set *set;
+    ASSERT(!req_in_txn(req)); /* calls the file system */
+    ASSERT(entry->type != NULL);
+    if (req->host->audit == NULL)
+        return ST_OK;
+    TRY(req->host->audit->get(req->host->audit, NULL, &set));
+    const struct audit_use *other = audit_use_of_file(set, entry);
+    enum status st = ST_OK;
+    if (other != NULL && strcmp(other->path, entry->path) != 0)
+        st = file_is_taken(req, other->path);
+    audit_set_unref(set);
+    return st;
+}
 
 /* Open the device on this node and write a test record. The other nodes open it when they see its
  * entry; a node that cannot open it says so. */
@@ -168,12 +192,15 @@ static enum status sys_audit_prepare(struct req *req)
     TRY(path_of(req, &entry.path));
     if (audit_type_parse(in->type, &type) != ST_OK)
         return req_fail(req, ST_INVALID, "unknown backend type: \"%.64s\"", in->type);
+    TRY(file_must_be_free(req, &entry));
     enum status st = audit_probe(&entry, req->host->data_dir, req->request_id, req->now_ms, &why);
     return st == ST_INVALID ? req_fail(req, st, "%s", why.text) : st;
 }
 
 struct audit_search {
     const char *path;
+    const char *file;   /* as audit_file_of */
+    const char *shares; /* the path of a device with the same file_path; NULL: none */
     unsigned n;
     bool overlaps, found;
 };
@@ -182,9 +209,13 @@ static enum status compare(void *ctx, const struct audit_entry *entry)
 {
     struct audit_search *search = ctx;
     ASSERT(search->path != NULL);
+    ASSERT(entry->path != NULL);
     search->n++;
     search->found = search->found || strcmp(entry->path, search->path) == 0;
     search->overlaps = search->overlaps || audit_paths_overlap(entry->path, search->path);
+    const char *file = entry->type != NULL ? audit_file_of(entry->type, &entry->options) : NULL;
+    if (search->file != NULL && file != NULL && strcmp(file, search->file) == 0)
+        search->shares = entry->path;
     return ST_OK;
 }
 
@@ -225,11 +256,15 @@ static enum status sys_audit_enable(struct req *req)
                                 .local = in->local};
 
     ASSERT(req_in_txn(req));
+    ASSERT(in->type != NULL && search.n == 0);
+    search.file = audit_file_of(in->type, &in->options);
     TRY(path_of(req, &search.path));
     TRY(present_set(req, &set));
     TRY(audit_entry_each(req->txn, compare, &search));
     if (search.overlaps || overlaps_declared(set, search.path))
         return req_fail(req, ST_INVALID, "path already in use");
+    if (search.shares != NULL) /* enabled at the same time */
+        return file_is_taken(req, search.shares);
     if (search.n >= AUDIT_ENTRIES_MAX)
         return req_fail(req, ST_INVALID, "more than %d audit devices", AUDIT_ENTRIES_MAX);
     entry.path = search.path;
