@@ -14,7 +14,7 @@ import load
 import measure
 from measure import result
 from nodes import VALUE2, Nodes
-from rows_faults import outage_ms
+from rows_faults import figure, outage_ms
 from rows_parts import restarted_under_callgrind
 from rows_state import COUNT
 from wire import Connection, request
@@ -131,12 +131,22 @@ def making_s(cluster, count):
     return took
 
 
+def background(node):
+    """Leases that the node has ended, and snapshots that it has taken."""
+    return [figure(node, name)
+            for name in ("holdfast_expiry_ended_total", "holdfast_raft_snapshots_taken_total")]
+
+
 def writes_beside_expiry(cluster, seconds, kept):
+    """p99 of writes while leases expire; how many leases ended and snapshots were taken meanwhile."""
     end = cluster.take_until(AT_ONCE, seconds)
     time.sleep(max(0.0, end - time.monotonic() - measure.SECONDS / 5))
+    node = cluster.active()
+    before = background(node)
     p99 = writes(cluster)
+    ended, snapshots = (a - b for a, b in zip(background(node), before))
     cluster.await_leases(kept)
-    return p99
+    return p99, ended, snapshots
 
 
 def counting(cluster):
@@ -165,9 +175,11 @@ def row_leases():
         gaps["none"], ends["none"] = kills(cluster)
         cluster.fill(COUNT)
         kept = cluster.leases()
-        p99["many"] = [writes_beside_expiry(cluster, 2 * seconds, kept) for _ in range(measure.ROUNDS)]
+        beside = [writes_beside_expiry(cluster, 2 * seconds, kept) for _ in range(measure.ROUNDS)]
+        p99["many"], ended, snapshots = map(list, zip(*beside))
         gaps["many"], ends["many"] = kills(cluster)
-    measure.raw_data["leases"] = {"gaps_ms": gaps, "ends_ms": ends, "p99_ms": p99, "count": [few, many]}
+    measure.raw_data["leases"] = {"gaps_ms": gaps, "ends_ms": ends, "p99_ms": p99, "ended": ended,
+                                  "snapshots": snapshots, "count": [few, many]}
     gap, peer = (statistics.median(gaps[side]) for side in ("many", "none"))
     result("leases", [each / peer for each in gaps["many"]], "failover-of-none", 1.5, 1.1, most=True,
            detail=f"kill -9 to the next write: median {gap:.0f} ms with {COUNT} leases, "
@@ -176,7 +188,9 @@ def row_leases():
     slow, peer = (statistics.median(p99[side]) for side in ("many", "none"))
     result("leases", [each / peer for each in p99["many"]], "p99-of-none", 2, 1.2, most=True,
            detail=f"{RATE} writes/s while {AT_ONCE} of {COUNT} leases expire within a second: p99 "
-           f"{slow:.2f} ms, without leases {peer:.2f} ms")
+           f"{slow:.2f} ms, without leases {peer:.2f} ms; in {measure.SECONDS:g} s "
+           f"{statistics.median(ended):.0f} of them end, and the active node takes "
+           f"{' '.join(map(str, snapshots))} snapshots")
     result("leases", [many / few], "instructions-of-count", 2, 1.1, most=True,
            detail=f"sys/leases/count: {many:.0f} with {COUNT} leases, {few:.0f} with {A_REQUEST}")
 
