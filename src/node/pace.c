@@ -46,8 +46,9 @@ uint64_t pace_committed(struct pace *p, uint64_t took_ms)
     p->most = MIN(p->most + 1 + p->most / 8, (unsigned)PACE_STEPS_MAX);
     p->grown = MIN(2 * p->grown, (unsigned)PACE_STEPS_MAX);
     bool owed = p->credit >= PACE_STEPS_MAX;
-    uint64_t least = p->quiet || owed ? 0 : PACE_BUSY_REST_MS;
-    return MIN(MAX(took_ms, least), (uint64_t)PACE_REST_MS);
+    uint64_t rest_ms = p->quiet ? took_ms / 2 : took_ms;
+    uint64_t least_ms = p->quiet || owed ? 0 : PACE_BUSY_REST_MS;
+    return MIN(MAX(rest_ms, least_ms), (uint64_t)PACE_REST_MS);
 }
 
 bool pace_too_big(struct pace *p)

@@ -1,9 +1,9 @@
 /* The pace of duties: how much the next turn may do, and how long the duties rest after it.
  *
  *   QUIET   no client has written for PACE_QUIET_MS: each turn may do twice as much as the turn
- *           before, up to PACE_STEPS_MAX, and the rest is as long as the turn took
+ *           before, up to PACE_STEPS_MAX, and the rest is half as long as the turn took
  *   BUSY    each turn does PACE_STEPS_MIN, or as much as clients wrote since the last turn if that
- *           is more; a rest is PACE_BUSY_REST_MS at least
+ *           is more; the rest is as long as the turn took, and PACE_BUSY_REST_MS at least
  *
  * 1. A turn holds up the writes that come during it, so turns beside clients are short and rare.
  * 2. A thing that ends was made by a client's transaction. A turn beside clients may end one thing

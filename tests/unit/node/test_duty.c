@@ -288,7 +288,7 @@ static void a_rest_is_as_long_as_the_turn_that_was_committed(void **ctx)
     expect_rest(PACE_BUSY_REST_MS + 7, PACE_BUSY_REST_MS + 7);
     expect_rest(10 * PACE_REST_MS, PACE_REST_MS);
     expect_rest(0, 0); /* no client has written for long */
-    expect_rest(7, 7);
+    expect_rest(8, 4);
 }
 
 static void the_time_of_the_run_counts_for_the_rest(void **ctx)
@@ -298,7 +298,7 @@ static void the_time_of_the_run_counts_for_the_rest(void **ctx)
     run_ms = 9; /* of the run after this rest */
     expect_rest(0, 0);
     run_ms = 0;
-    expect_rest(2, 11);
+    expect_rest(3, 6);
 }
 
 /* End the turn; the next one begins within the time of a rest, and took so many steps. */
