@@ -33,8 +33,9 @@ static bool is_carried(const struct pipe *p)
 bool pipe_keep_answer(struct pipe *p)
 {
     const struct req_reply *reply = &p->req.reply;
-    ASSERT(!p->request->forwarded);
-    if (!pipe_is_about_node(p) || !is_carried(p) || !is_plain(p) || pipe_need_more(p) != ST_OK)
+    ASSERT(p->phase != PIPE_FORWARDING);
+    if (p->request->forwarded || !pipe_is_about_node(p) || !is_carried(p) || !is_plain(p) ||
+        pipe_need_more(p) != ST_OK)
         return false;
     struct bytes data = buf_bytes(&p->reply.body);
     if (reply->kind == REPLY_DATA) /* without the envelope, which has an id of this node */

@@ -90,6 +90,19 @@ static void a_node_that_forwards_is_not_forwarded_to(void **ctx)
     test_request_done(&t);
 }
 
+static void a_forwarded_write_at_a_standby_is_handed_back(void **ctx)
+{
+    (void)ctx;
+    struct test_request t;
+    world_standby(&w, true);
+    test_request_init(&t, METHOD_GET, "/v1/test/add", NULL); /* a read that stages a write */
+    test_request_header(&t, "x-secrets-token", w.token);
+    t.request.forwarded = true;
+    world_handle(&w, &t);
+    assert_status(t.retry, ST_NOT_LEADER);
+    test_request_done(&t);
+}
+
 /* Replies about the node that was asked */
 
 static void a_reply_about_the_node_goes_along(void **ctx)
@@ -192,6 +205,7 @@ int main(void)
         RECORDED_TEST(without_an_active_node_nothing_is_told),
         RECORDED_TEST(a_standby_that_becomes_active_records_again),
         RECORDED_TEST(a_node_that_forwards_is_not_forwarded_to),
+        RECORDED_TEST(a_forwarded_write_at_a_standby_is_handed_back),
         RECORDED_TEST(a_reply_about_the_node_goes_along),
         RECORDED_TEST(an_error_about_the_node_is_not_replaced),
         RECORDED_TEST(a_counted_use_does_not_change_who_replies),
