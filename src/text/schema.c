@@ -10,11 +10,15 @@ struct decoder {
     struct reason *why;
 };
 
+/* The reason does not quote a string: errors stand readable in audit records, and a client may have
+ * put a secret into the wrong field. */
 static enum status refuse(struct decoder *d, const struct text_value *v, const char *wanted)
 {
-    if (v->kind == TEXT_STRING || v->kind == TEXT_NUMBER)
-        reason_set(d->why, "%s is expected, not \"%.*s\"", wanted, (int)MIN(v->text.len, 64),
+    if (v->kind == TEXT_NUMBER)
+        reason_set(d->why, "%s is expected, not %.*s", wanted, (int)MIN(v->text.len, 64),
                    (const char *)v->text.data);
+    else if (v->kind == TEXT_STRING)
+        reason_set(d->why, "%s is expected, not this string", wanted);
     else
         reason_set(d->why, "%s is expected, not %s", wanted, text_kind_name(v->kind));
     return ST_INVALID;
