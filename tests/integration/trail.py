@@ -19,6 +19,9 @@ UNRECORDED = (
     "sys/leader",
     "sys/seal-status",
     "sys/init",
+    "sys/replication/status",
+    "sys/replication/dr/status",
+    "sys/replication/performance/status",
 )
 
 watched = {}  # port of a node: the calls of its cluster
@@ -29,11 +32,26 @@ class Calls:
 
     def __init__(self):
         self.answered = []
+        self.nameless = collections.Counter()  # (path, status) of answers that have no id
 
     def note(self, port, method, target, answer):
-        request_id = answer.headers.get("X-Secrets-Request-ID")
+        path = path_of(target)
+        # an unwrapped answer has the id of the request that made it
+        unwrapped = path == "sys/wrapping/unwrap" and answer.status == 200
+        request_id = None if unwrapped else id_of(answer)
         if request_id and answer.status < 500:
-            self.answered.append((port, method, path_of(target), answer.status, request_id))
+            self.answered.append((port, method, path, answer.status, request_id))
+        elif unwrapped or answer.status == 204:
+            self.nameless[path, answer.status] += 1
+
+
+def id_of(answer):
+    """The id in the head of an error or in the envelope of a success."""
+    told = answer.headers.get("X-Secrets-Request-ID")
+    if told is None and answer.status == 200 and answer.body[:1] == b"{":
+        envelope = json.loads(answer.body)
+        told = envelope.get("request_id") if "lease_duration" in envelope else None
+    return told
 
 
 def path_of(target):
@@ -63,6 +81,7 @@ class Trail:
     def __init__(self, folder):
         self.kinds = collections.defaultdict(list)  # id of a request: [(node, kind of the record)]
         self.paths = {}
+        self.ended = collections.Counter()  # (path, status) of the records of replies
         self.problems = []
         for path in sorted(folder.glob(f"*/{FILE}")):
             self.read(path.parent.name, path)
@@ -78,6 +97,9 @@ class Trail:
                 request_id = record["request"]["id"]
                 self.kinds[request_id].append((name, record["type"]))
                 self.paths[request_id] = record["request"].get("path", "")
+                if record["type"] == "response":
+                    place = path_of(self.paths[request_id])[:PATH_MAX]
+                    self.ended[place, record["response"]["http_status"]] += 1
 
     def judge(self, calls):
         for port, method, path, status, request_id in calls.answered:
@@ -94,6 +116,10 @@ class Trail:
             elif path_of(self.paths[request_id])[:PATH_MAX] != path[:PATH_MAX]:
                 self.problems.append(
                     f"{method} {path}: recorded with the path {self.paths[request_id]!r}")
+        for (path, status), count in calls.nameless.items():
+            if path not in UNRECORDED and self.ended[path[:PATH_MAX], status] < count:
+                self.problems.append(f"{path}: {count} answers with {status}, recorded "
+                                     f"{self.ended[path[:PATH_MAX], status]} times")
         for request_id, records in self.kinds.items():
             kinds = [kind for _, kind in records]
             if kinds[0] != "request" or len(kinds) > 2:
