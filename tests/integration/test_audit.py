@@ -185,6 +185,12 @@ def test_upstreams_client_for_every_path(cluster):
         device_type="file", options={"file_path": "discard"}, path="hvac", description="d")
     assert "hvac/" in client.sys.list_enabled_audit_devices()["data"]
     assert client.sys.calculate_hash(path="hvac", input_to_hash="x")["data"]["hash"]
+    headers = "sys/config/auditing/request-headers"
+    client.write_data(f"{headers}/X-Hvac", data={"hmac": True})
+    assert client.read(headers)["data"] == {"headers": {"x-hvac": {"hmac": True}}}
+    assert client.read(f"{headers}/x-hvac")["data"] == {"x-hvac": {"hmac": True}}
+    client.delete(f"{headers}/X-Hvac")
+    assert client.read(headers)["data"] == {"headers": {}}
     client.sys.disable_audit_device(path="hvac")
     assert client.sys.list_enabled_audit_devices()["data"] == {}
 

@@ -63,3 +63,15 @@ func TestAFileRecordsWhatTheClientHashes(t *testing.T) {
 		t.Fatalf("have %+v", device)
 	}
 }
+
+func TestHeadersThatRecordsShow(t *testing.T) {
+	logical := connect(t).Logical()
+	const all = "sys/config/auditing/request-headers"
+	got(logical.Write(all+"/X-Go", map[string]any{"hmac": true}))(t)
+	want := map[string]any{"x-go": map[string]any{"hmac": true}}
+	equal(t, got(logical.Read(all))(t).Data["headers"], any(want))
+	equal(t, got(logical.Read(all+"/x-go"))(t).Data, want)
+	got(logical.Delete(all + "/X-Go"))(t)
+	_, err := logical.Read(all + "/x-go")
+	refused(t, err, http.StatusBadRequest, "")
+}
