@@ -91,6 +91,17 @@ static enum pipe_phase fail_devices(struct pipe *p, enum status st)
     return PIPE_DONE;
 }
 
+/* No device of this node takes the request, and no other node does. The records are not offered
+ * again: a device that was late may still write the first ones. */
+static enum pipe_phase fail_mute(struct pipe *p)
+{
+    p->unrecorded = true;
+    reason_set(&p->req.error, "the request could not be recorded by any audit device");
+    reply_done(&p->reply);
+    reply_error(&p->reply, p->req.dialect, ST_INTERNAL, &p->req.error);
+    return PIPE_DONE;
+}
+
 /* The client has heard an error in place of this reply: record both. */
 static void make_late(struct pipe *p)
 {
@@ -113,6 +124,8 @@ enum pipe_phase pipe_end(struct pipe *p)
 {
     if (p->req.host->audit == NULL || p->unrecorded || p->reply.retry != ST_OK)
         return PIPE_DONE;
+    if ((p->once & PIPE_ONCE_MUTE) != 0 && p->place == PIPE_ACTIVE_NODE)
+        return fail_mute(p);
     if (p->request->given_up != ST_OK)
         make_late(p);
     enum status st = (p->once & PIPE_ONCE_DEVICES) == 0 ? pipe_find_devices(p) : ST_OK;
