@@ -91,14 +91,39 @@ static enum pipe_phase fail_devices(struct pipe *p, enum status st)
     return PIPE_DONE;
 }
 
+/* The error that replaces a reply without a record. It says what is known about the change. */
+static enum status unrecorded_error(struct pipe *p)
+{
+    struct reason *why = &p->req.error;
+    bool unchanged = p->effect == PIPE_UNCHANGED && !p->repeated;
+    ASSERT(p->reply.retry == ST_OK);
+    if (p->effect == PIPE_UNKNOWN || p->failure == ST_UNKNOWN_OUTCOME) {
+        reason_set(why, "the change may or may not have been made; the reply could not be recorded "
+                        "by any audit device");
+        return ST_UNKNOWN_OUTCOME;
+    } else if (unchanged && (p->once & PIPE_ONCE_RECORDED) == 0) {
+        reason_set(why, "the request could not be recorded by any audit device");
+    } else if (unchanged) {
+        reason_set(why, "nothing was changed; the reply could not be recorded by any audit device");
+    } else if (p->reply.http < 400) {
+        reason_set(why, "the change was made, but it could not be recorded by any audit device");
+    } else {
+        reason_set(why,
+                   "the request ended with status %d, but that could not be recorded by any "
+                   "audit device",
+                   p->reply.http);
+    }
+    return ST_INTERNAL;
+}
+
 /* No device of this node takes the request, and no other node does. The records are not offered
  * again: a device that was late may still write the first ones. */
 static enum pipe_phase fail_mute(struct pipe *p)
 {
+    enum status st = unrecorded_error(p);
     p->unrecorded = true;
-    reason_set(&p->req.error, "the request could not be recorded by any audit device");
     reply_done(&p->reply);
-    reply_error(&p->reply, p->req.dialect, ST_INTERNAL, &p->req.error);
+    reply_error(&p->reply, p->req.dialect, st, &p->req.error);
     return PIPE_DONE;
 }
 
@@ -197,30 +222,6 @@ enum pipe_phase pipe_record_request_done(struct pipe *p)
     case PIPE_STATELESS_OUTSIDE: return pipe_go_stateless(p);
     default: return pipe_go_outside(p);
     }
-}
-
-/* The error that replaces a reply without a record. It says what is known about the change. */
-static enum status unrecorded_error(struct pipe *p)
-{
-    struct reason *why = &p->req.error;
-    ASSERT(p->reply.retry == ST_OK);
-    if ((p->once & PIPE_ONCE_RECORDED) == 0) {
-        reason_set(why, "the request could not be recorded by any audit device");
-    } else if (p->effect == PIPE_UNKNOWN || p->failure == ST_UNKNOWN_OUTCOME) {
-        reason_set(why, "the change may or may not have been made; the reply could not be recorded "
-                        "by any audit device");
-        return ST_UNKNOWN_OUTCOME;
-    } else if (p->effect == PIPE_UNCHANGED) {
-        reason_set(why, "nothing was changed; the reply could not be recorded by any audit device");
-    } else if (p->reply.http < 400) {
-        reason_set(why, "the change was made, but it could not be recorded by any audit device");
-    } else {
-        reason_set(why,
-                   "the request ended with status %d, but that could not be recorded by any "
-                   "audit device",
-                   p->reply.http);
-    }
-    return ST_INTERNAL;
 }
 
 static enum pipe_phase fail_record_reply(struct pipe *p)
