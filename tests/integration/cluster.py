@@ -210,6 +210,10 @@ class Node:
 
     def kill(self):
         """As a crash: nothing is flushed, nothing is said."""
+        self.cluster.calls.crashed = True
+        self.end()
+
+    def end(self):
         self.process.kill()
         self.process.wait()
 
@@ -305,7 +309,7 @@ class Cluster:
         for node in self.nodes:
             if node.alive:
                 node.resume()
-                node.kill()
+                node.end()
         if kind is not None:
             for node in self.nodes:
                 print(f"--- {node.name}\n{node.log_text()[-4000:]}")
