@@ -9,6 +9,7 @@
 #include "crypto/tls.h"
 #include "loop/loop.h"
 #include "quota/quota_table.h"
+#include "server/memory_holder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -452,6 +453,8 @@ int server_run(const struct config *config)
     trace_set_level(reload_level_of(config->log_level));
     forbid_dumps();
     raise_descriptors();
+    if (memory_holder_start() != ST_OK)
+        trace(TRACE_DEBUG, "main", "no process holds the memory: with a large state a kill is slow");
     enum status st = server_prepare(&s, &reason);
     if (st != ST_OK) {
         say(reason.text[0] != '\0' ? reason.text : status_text(st));
@@ -468,5 +471,6 @@ int server_run(const struct config *config)
     parsed_budgets_done(&s.host.parsed);
     buf_done(&s.shown);
     seal_done(&s.seal);
+    memory_holder_stop();
     return code;
 }

@@ -9,7 +9,8 @@
  *   server/reload.c   what SIGHUP reads again
  *   server/trail.c    the audit devices of this node
  *   server/notify.c   what systemd is told
- *   server/end.c      a line on standard error before a signal ends the process */
+ *   server/end.c      a line on standard error before a signal ends the process
+ *   server/memory_holder.c  a process that lets the kernel close connections before it frees memory */
 #ifndef HOLDFAST_SERVER_SERVER_H
 #define HOLDFAST_SERVER_SERVER_H
 
