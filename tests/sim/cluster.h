@@ -54,10 +54,10 @@ struct node {
     struct state_log log;
     void (*propose)(struct state_log *log, struct rlog_propose *p); /* the log's own */
     struct state *service;
-    struct token_cache *tokens;          /* as a worker has one; NULL: nobody shows tokens */
-    struct acl_cache *acls;              /* likewise */
+    struct token_cache *tokens;          /* cache of one worker; NULL: no client has tokens */
+    struct acl_cache *acls;              /* cache of one worker; NULL: no client has tokens */
     struct trail_service *trail;         /* NULL: no client's requests are recorded */
-    struct trail_devices *trail_devices; /* of the machine; NULL likewise */
+    struct trail_devices *trail_devices; /* devices of the machine; NULL: no device */
     unsigned requests;                   /* under way */
     unsigned exchanging;                 /* how many; there is one staged tree */
     bool may_unseal;

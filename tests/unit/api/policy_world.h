@@ -32,7 +32,7 @@ static inline const char *make_token(const char *policies)
     return token;
 }
 
-/* Somebody else's change, applied at once. */
+/* A change by another request, applied at once. */
 static inline void apply(struct world *world, const char *key, const char *value)
 {
     struct rlog_txn_builder b = {0};
