@@ -87,6 +87,7 @@ struct expiry_counts {
      * for the end of the work of another. */
     uint8_t mark[STATE_KEY_MAX];
     size_t mark_len;
+    bool asked; /* the last run worked on a mark */
 };
 
 /* The kinds of a server. */
@@ -117,6 +118,8 @@ NODISCARD enum status expiry_mark_key(struct state_txn *txn, const struct expiry
  * is staged, nothing is left to do now. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status expiry_upkeep(const void *kinds, struct state_txn *txn, int64_t now_ms,
                                     unsigned steps);
+/* Whether the last run worked on a mark: a request left the work, so a client may wait for it. */
+bool expiry_asked(const void *kinds);
 /* The transaction of the last run of the duty is committed: count what it did. */
 void expiry_committed(const void *kinds);
 

@@ -389,11 +389,18 @@ enum status expiry_upkeep(const void *kinds, struct state_txn *txn, int64_t now_
     TRY(due_follow(&run));
     run.steps += kept;
     run.size = EXPIRY_BYTES;
+    unsigned before = run.steps;
     if (n_marks != 0)
         TRY(work_follow(&run, marks, n_marks));
+    run.kinds->counts->asked = run.steps < before;
     TRY(former_move(&run));
     ASSERT(state_is_exempt(txn)); /* else nothing would end in a full state */
     return ST_OK;
+}
+
+bool expiry_asked(const void *kinds)
+{
+    return ((const struct expiry_kinds *)kinds)->counts->asked;
 }
 
 static void count(_Atomic uint64_t *counter, unsigned more)

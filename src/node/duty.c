@@ -38,6 +38,14 @@ static void on_turn_over(struct state_commit *commit, enum status st)
         duty_again_in(d, st == ST_OK || st == ST_CONFLICT ? rest_ms : DUTY_EVERY_MS);
 }
 
+static bool is_asked(const struct duties *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        if (d->rows[i].asked != NULL && d->rows[i].asked(d->rows[i].with))
+            return true;
+    return false;
+}
+
 /* How much clients have made this node do since its start. */
 static void look_at_clients(struct duties *d)
 {
@@ -45,7 +53,7 @@ static void look_at_clients(struct duties *d)
     rlog_status(d->host->rlog, &raft);
     const struct pace_clients clients = {.txns = raft.txns_applied - MIN(raft.txns_applied, d->own),
                                          .reads = raft.reads_confirmed};
-    pace_look(&d->pace, &clients, env_mono_ms(d->host->env));
+    pace_look(&d->pace, &clients, is_asked(d), env_mono_ms(d->host->env));
 }
 
 static enum status stage(struct duties *d, const struct node_duty *duty, struct state_txn *txn)

@@ -29,6 +29,8 @@ struct node_duty {
      * end: 1 to PACE_STEPS_MAX. */
     enum status (*run_with)(const void *with, struct state_txn *txn, int64_t now_ms,
                             unsigned steps);
+    /* Whether the last run met work that an operator asked for. NULL: never. */
+    bool (*asked)(const void *with);
     /* The last run of the duty is committed. NULL: the duty need not know. */
     void (*committed)(const void *with);
     const void *with;

@@ -13,7 +13,7 @@ static uint64_t grown(uint64_t now, uint64_t before)
     return now > before ? now - before : 0;
 }
 
-void pace_look(struct pace *p, const struct pace_clients *clients, uint64_t now_ms)
+void pace_look(struct pace *p, const struct pace_clients *clients, bool asked, uint64_t now_ms)
 {
     uint64_t more =
         grown(clients->txns, p->seen.txns) + grown(clients->reads, p->seen.reads) / PACE_READS;
@@ -24,15 +24,17 @@ void pace_look(struct pace *p, const struct pace_clients *clients, uint64_t now_
     p->credit = p->idle ? 0 : MIN(p->credit + more, (uint64_t)CREDIT_MAX);
     p->quiet = now_ms - p->busy_ms >= PACE_QUIET_MS;
     if (!p->quiet)
-        p->grown = PACE_STEPS_MIN;
+        p->grown = asked ? PACE_STEPS_ASKED : PACE_STEPS_MIN;
     p->seen = *clients;
     p->looked = true;
+    p->asked = asked;
     p->idle = false;
 }
 
 unsigned pace_steps(const struct pace *p)
 {
-    uint64_t busy = MIN(MAX(p->credit, (uint64_t)PACE_STEPS_MIN), (uint64_t)PACE_STEPS_MAX);
+    uint64_t least = p->asked ? PACE_STEPS_ASKED : PACE_STEPS_MIN;
+    uint64_t busy = MIN(MAX(p->credit, least), (uint64_t)PACE_STEPS_MAX);
     unsigned steps = p->quiet ? p->grown : (unsigned)busy;
     ASSERT(steps > 0 && p->most > 0);
     return MIN(steps, p->most);
@@ -47,7 +49,7 @@ uint64_t pace_committed(struct pace *p, uint64_t took_ms)
     p->grown = MIN(2 * p->grown, (unsigned)PACE_STEPS_MAX);
     bool owed = p->credit >= PACE_STEPS_MAX;
     uint64_t rest_ms = p->quiet ? took_ms / 2 : took_ms;
-    uint64_t least_ms = p->quiet || owed ? 0 : PACE_BUSY_REST_MS;
+    uint64_t least_ms = p->quiet || p->asked || owed ? 0 : PACE_BUSY_REST_MS;
     return MIN(MAX(rest_ms, least_ms), (uint64_t)PACE_REST_MS);
 }
 

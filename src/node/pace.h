@@ -4,6 +4,7 @@
  *           before, up to PACE_STEPS_MAX, and the rest is half as long as the turn took
  *   BUSY    each turn does PACE_STEPS_MIN, or as much as clients wrote since the last turn if that
  *           is more; the rest is as long as the turn took, and PACE_BUSY_REST_MS at least
+ *   ASKED   the same while an operator waits for the work: PACE_STEPS_ASKED, without a least rest
  *
  * 1. A turn holds up the writes that come during it, so turns beside clients are short and rare.
  * 2. A thing that ends was made by a client's transaction. A turn beside clients may end one thing
@@ -16,6 +17,7 @@
 
 enum {
     PACE_STEPS_MIN = 16,
+    PACE_STEPS_ASKED = 64,  /* least steps beside clients while the work was asked for */
     PACE_STEPS_MAX = 100,   /* most steps of one turn */
     PACE_QUIET_MS = 100,    /* time without clients' transactions after which turns grow */
     PACE_BUSY_REST_MS = 20, /* least rest beside clients */
@@ -35,13 +37,14 @@ struct pace {
     unsigned grown;           /* steps of the next turn while it is quiet */
     unsigned most;            /* steps that fit into one transaction, as far as it is known */
     bool quiet, looked;
+    bool asked; /* an operator asked for work that is left */
     bool idle; /* since the last look nothing was left to do */
 };
 
 /* Begin at the least pace. */
 void pace_init(struct pace *pace);
-/* Look at the work of clients before a turn. */
-void pace_look(struct pace *pace, const struct pace_clients *clients, uint64_t now_ms);
+/* Look at the work of clients before a turn. `asked`: an operator asked for work that is left. */
+void pace_look(struct pace *pace, const struct pace_clients *clients, bool asked, uint64_t now_ms);
 /* Steps of the next turn: from 1 to PACE_STEPS_MAX. */
 unsigned pace_steps(const struct pace *pace);
 /* A turn of pace_steps has been committed; it took `took_ms`. Returns the rest after it, in ms. */

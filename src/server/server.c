@@ -196,6 +196,7 @@ static void background_of(struct server *s)
     module_expiry_kinds(&server_modules, &s->expiry_kinds);
     s->duties[s->n_duties++] = (struct node_duty){.name = "what ends by itself",
                                                   .run_with = expiry_upkeep,
+                                                  .asked = expiry_asked,
                                                   .committed = expiry_committed,
                                                   .with = &s->expiry_kinds};
     static_assert((int)PACE_STEPS_MAX <= (int)EXPIRY_STEPS, "a turn of the duty fits into a run");

@@ -242,9 +242,11 @@ static void a_run_takes_no_more_steps_than_it_may(void **ctx)
     assert_int_equal(atomic_load(&counts.ended), 3);
     assert_true(round_of(NOW_MS, 1));
     assert_int_equal(atomic_load(&counts.ended), 4);
+    assert_false(expiry_asked(&kinds));
     put_mark("m", "10");
     assert_true(round_of(NOW_MS, 4)); /* three things, and one step of work */
     assert_int_equal(atomic_load(&counts.ended), 7);
+    assert_true(expiry_asked(&kinds));
     assert_true(round_of(NOW_MS, 1));
     assert_int_equal(atomic_load(&counts.ended), 8);
     assert_true(round_of(NOW_MS, 10));
@@ -343,6 +345,8 @@ static void marks_that_cannot_be_followed_hold_up_no_other(void **ctx)
     put_mark("good", "1");
     assert_int_equal(upkeep_at(NOW_MS), 0);
     assert_int_equal(atomic_load(&counts.put_off), EXPIRY_MARKS_MAX);
+    assert_false(
+        expiry_asked(&kinds)); /* else duties would keep that pace as long as they lie there */
     assert_int_equal(upkeep_at(NOW_MS), 1);
     assert_int_equal(keys_below(UNFINISHED) + keys_below(FORMER_MARKS), EXPIRY_MARKS_MAX + 10);
 }

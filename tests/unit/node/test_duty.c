@@ -104,7 +104,7 @@ static enum status stage_something(struct state_txn *txn, int64_t now_ms)
     return ST_OK;
 }
 
-static bool staging_nothing;
+static bool staging_nothing, asked;
 static uint64_t run_ms;    /* time that a run of stage_steps takes */
 static unsigned committed; /* calls of note_committed */
 
@@ -119,6 +119,12 @@ static enum status stage_steps(const void *with, struct state_txn *txn, int64_t 
     runs++;
     clock_env.now_ms += run_ms;
     return staging_nothing ? ST_SEALED : ST_OK;
+}
+
+static bool is_asked(const void *with)
+{
+    assert_ptr_equal(with, &run_ms);
+    return asked;
 }
 
 static void note_committed(const void *with)
@@ -144,8 +150,11 @@ static enum status count_run(struct state_txn *txn, int64_t now_ms)
 }
 
 static const struct node_duty staging[] = {{.name = "something", .run = stage_something}};
-static const struct node_duty stepping[] = {
-    {.name = "steps", .run_with = stage_steps, .committed = note_committed, .with = &run_ms}};
+static const struct node_duty stepping[] = {{.name = "steps",
+                                             .run_with = stage_steps,
+                                             .asked = is_asked,
+                                             .committed = note_committed,
+                                             .with = &run_ms}};
 static const struct node_duty reading[] = {{.name = "long", .run = take_long},
                                            {.name = "counted", .run = count_run}};
 
@@ -188,7 +197,7 @@ static int set_up_stepping(void **ctx)
 {
     (void)ctx;
     run_ms = txns = reads = 0;
-    staging_nothing = false;
+    staging_nothing = asked = false;
     runs = committed = too_big = 0;
     begin(stepping, ARRAY_LEN(stepping));
     change(1);
@@ -323,6 +332,18 @@ static void a_turn_beside_clients_takes_as_many_steps_as_they_wrote(void **ctx)
     expect_steps(10 * PACE_STEPS_MAX, PACE_STEPS_MAX);
 }
 
+static void a_turn_that_an_operator_asked_for_takes_more_steps(void **ctx)
+{
+    (void)ctx;
+    asked = true;
+    expect_steps(1, PACE_STEPS_ASKED);
+    expect_steps(PACE_STEPS_ASKED + 3, PACE_STEPS_ASKED + 3);
+    txns += 2; /* a client and the turn */
+    expect_rest(6, 7); /* the turn has taken 1 ms already */
+    asked = false;
+    expect_steps(1, PACE_STEPS_MIN);
+}
+
 static void turns_without_clients_grow(void **ctx)
 {
     (void)ctx;
@@ -455,6 +476,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_turn_beside_clients_takes_as_many_steps_as_they_wrote,
                                         set_up_stepping, tear_down),
         cmocka_unit_test_setup_teardown(turns_without_clients_grow, set_up_stepping, tear_down),
+        cmocka_unit_test_setup_teardown(a_turn_that_an_operator_asked_for_takes_more_steps,
+                                        set_up_stepping, tear_down),
         cmocka_unit_test_setup_teardown(a_few_reads_are_no_reason_for_a_small_turn, set_up_stepping,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_clients_wrote_while_nothing_was_due_brings_no_credit,
