@@ -185,6 +185,7 @@ struct scan {
     /* For each level: whether the level is an object, and whether the strings at that level are
      * exempt. */
     bool object[SCAN_DEPTH_MAX], readable[SCAN_DEPTH_MAX];
+    bool whole;    /* a value has begun at level 0, and no second one may */
     bool key_next; /* the next string is a key */
     bool listing;
     bool mark_next;   /* the next list or object is to be marked */
@@ -313,23 +314,59 @@ static bool take_string(struct scan *s)
     return fine;
 }
 
+/* Whether the word may stay readable: a number, or a name of JSON. Anything else is no JSON. */
+static bool is_literal(struct bytes word)
+{
+    bool number = true;
+    for (size_t i = 0; i < word.len && number; i++)
+        number = word.data[i] != 0 && strchr("0123456789+-.eE", word.data[i]) != NULL;
+    return number || bytes_eq(word, BYTES("true")) || bytes_eq(word, BYTES("false")) ||
+           bytes_eq(word, BYTES("null"));
+}
+
+static bool take_literal(struct scan *s)
+{
+    const uint8_t *from = s->at;
+    while (s->at < s->end && (*s->at == 0 || strchr(" \t\r\n,:{}[]\"", *s->at) == NULL))
+        s->at++;
+    return is_literal(bytes_of(from, (size_t)(s->at - from)));
+}
+
+static bool take_comma(struct scan *s)
+{
+    s->key_next = s->object[s->depth];
+    s->entries += s->marked && s->depth == 2;
+    s->at++;
+    return s->depth != 0;
+}
+
+static bool take_value(struct scan *s)
+{
+    if (s->depth == 0 && s->whole)
+        return false;
+    s->whole = true;
+    switch (*s->at) {
+    case '{': return open_level(s, true);
+    case '[': return open_level(s, false);
+    case '"': return take_string(s);
+    default: return take_literal(s);
+    }
+}
+
 static bool take_item(struct scan *s)
 {
     ASSERT(s->at < s->end && s->depth < SCAN_DEPTH_MAX);
     switch (*s->at) {
-    case '{': return open_level(s, true);
-    case '[': return open_level(s, false);
     case '}': return close_level(s, true);
     case ']': return close_level(s, false);
-    case '"': return take_string(s);
-    case ',':
-        s->key_next = s->object[s->depth];
-        s->entries += s->marked && s->depth == 2;
-        break;
-    default: break;
+    case ',': return take_comma(s);
+    case ':':
+    case ' ':
+    case '\t':
+    case '\r':
+    case '\n': s->at++; return true;
+    default: return take_value(s);
     }
-    s->at++;
-    return true;
 }
 
 void audit_put_json(struct audit_writer *a, struct bytes json, struct audit_exempt exempt,
@@ -344,7 +381,7 @@ void audit_put_json(struct audit_writer *a, struct bytes json, struct audit_exem
     s.end = json.len != 0 ? json.data + json.len : json.data;
     while (fine && s.at < s.end)
         fine = take_item(&s);
-    if (fine && s.depth == 0) {
+    if (fine && s.whole && s.depth == 0) {
         copy_up_to_here(&s);
         return;
     }

@@ -159,8 +159,11 @@ static void escaped_strings_are_hidden_by_their_meaning(void **state)
 
 static void text_that_is_no_json_is_hidden_whole(void **state)
 {
-    static const char *const wrong[] = {"{\"a\":\"b",      "{\"a\":[1}", "]",
-                                        "{\"a\":\"\\q\"}", "{",          "{\"a\":\"s\"}}"};
+    static const char *const wrong[] = {
+        "{\"a\":\"b", "{\"a\":[1}", "]",     "{\"a\":\"\\q\"}", "{",   "{\"a\":\"s\"}}",
+        "a secret",   "{} {}",      "1 2",   "{\"a\":secret}",  "{},", "nullx",
+        " ",          "1e5,",       "\"a\"b"};
+
     struct audit_render how = rendering(false);
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
