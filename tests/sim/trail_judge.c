@@ -74,8 +74,18 @@ static const char *judge_effects(const struct trail_call *call)
 
 /* Lines */
 
+/* Whether a node tried to give the request to another node: its own device was late perhaps. */
+static bool was_passed(const struct trail_call *call)
+{
+    for (size_t i = 0; i < call->n_runs; i++)
+        if (call->runs[i].passed)
+            return true;
+    return false;
+}
+
 static const char *judge_lines(const struct trail_call *call)
 {
+    bool passed = was_passed(call);
     for (size_t i = 0; i < call->n_lines; i++) {
         for (size_t k = 0; k < i; k++) {
             const struct trail_line *one = &call->lines[i], *other = &call->lines[k];
@@ -83,8 +93,8 @@ static const char *judge_lines(const struct trail_call *call)
                 continue;
             if (one->slot != other->slot || one->process != other->process)
                 return "has a run that two nodes recorded";
-            /* a device that was late may write a read again that came back from another node */
-            if (call->kind != TRAIL_LOOK && one->device == other->device &&
+            /* the device that was late may write its first record too */
+            if (!(call->kind == TRAIL_LOOK && passed) && one->device == other->device &&
                 one->reply == other->reply)
                 return "has a run that a device recorded twice";
         }

@@ -58,7 +58,9 @@ struct asked {
     char id[TRAIL_ID]; /* of the run; "": not known yet */
     struct hop *hop;   /* another node forwarded the request; NULL: a client sent it */
     struct router_forward *forwards; /* under way */
-    bool relayed, tried;             /* tried: another node may have run the request */
+    /* The request was sent to another node; another node sent the reply; another node may have run
+     * the request without a reply. */
+    bool passed, relayed, tried;
 };
 
 static struct asked *asked_of(const struct router_request *request)
@@ -379,6 +381,7 @@ static void note_run(struct asked *a, const struct router_reply *reply)
                    reply->body.len != 0 ? (const char *)reply->body.data : ""); /* cut: an error */
     struct trail_run run = {.way = way_of(a, reply),
                             .says = says(a, reply->http, text),
+                            .passed = a->passed,
                             .http = reply->http,
                             .ret_ns = c->core.now_ns};
     memcpy(run.id, a->id, sizeof run.id);
@@ -559,6 +562,7 @@ static void forward(struct router_request *request, struct router_forward *f)
                         .again = f->again,
                         .st = ST_NO_LEADER};
     ASSERT(a->forwards == NULL);
+    a->passed = true;
     a->forwards = f;
     rlog_status(n->rlog, &status);
     const struct node *leader = status.leader != 0 ? node_by_id(c, status.leader) : NULL;
