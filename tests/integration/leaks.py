@@ -5,6 +5,7 @@ import base64
 import json
 import pathlib
 import subprocess
+import threading
 
 KNOWN_MAX = 4000  # secrets of one cluster
 BODY_MAX = 1 << 16
@@ -58,13 +59,17 @@ class Secrets:
     """What one cluster must keep to itself."""
 
     def __init__(self):
+        self.lock = threading.Lock()  # held while `known` is read or grows
         self.known = {}  # secret: what it is
         self.errors = []
 
     def add(self, what, secret):
         secret = secret.encode() if isinstance(secret, str) else secret
-        if is_unmistakable(secret) and len(self.known) < KNOWN_MAX:
-            self.known.setdefault(secret, what)
+        if not is_unmistakable(secret):
+            return
+        with self.lock:
+            if len(self.known) < KNOWN_MAX:
+                self.known.setdefault(secret, what)
 
     def note(self, path, body, headers, answer):
         """One call: its token, the tokens and keys that it names, and what it stores."""
@@ -80,11 +85,12 @@ class Secrets:
             for text in strings(given):
                 self.add("a stored value", text)
         if answer.status >= 400:
-            self.errors += [
-                f"{what} in an error of {path}"
-                for secret, what in list(self.known.items())
-                if secret in answer.body
-            ]
+            with self.lock:
+                self.errors += [
+                    f"{what} in an error of {path}"
+                    for secret, what in self.known.items()
+                    if secret in answer.body
+                ]
 
     def search(self, folders, scratch):
         """What of them stands in files of the folders; `scratch` is a file to write to."""

@@ -10,7 +10,7 @@ import hvac
 import pytest
 from hvac import exceptions
 
-from cluster import Answer, Cluster, note
+from cluster import PATIENCE_S, Answer, Cluster, note
 
 SHAMIR = {"seal": {"static": None, "shamir": {}}}
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:hvac")
@@ -180,8 +180,13 @@ def test_a_step_down_gives_another_node_the_lead():
     with Cluster() as made:
         active = made.active()
         assert connect(active, made.token).sys.step_down().status_code == 204
+        first = connect(made.nodes[0])
+        deadline = time.monotonic() + PATIENCE_S
+        while not first.sys.read_leader_status()["leader_address"]:  # none during the election
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
         made.await_up()
-        assert connect(made.nodes[0]).sys.read_leader_status()["leader_address"]
+        assert made.active() is not active
 
 
 def test_the_keyring_is_rotated(client):
