@@ -1,5 +1,4 @@
 #include "store/node.h"
-#include "base/mem.h"
 
 static const uint16_t capacity[STORE_KINDS] = {0, 2, 4, 8, 16, 32, 48, 256};
 
@@ -52,7 +51,7 @@ size_t store_node_bytes(const struct store_node *node)
     size_t size = node->kind == STORE_LEAF
                       ? sizeof(struct store_leaf) + node->prefix_len + node->value_len
                       : inner_size(node->kind, node->prefix_len);
-    return (size + sizeof(size_t) + 15) / 16 * 16; /* one size word, rounded to 16 */
+    return store_spare_bytes(size);
 }
 
 /* Index of `byte` in the sorted bytes; if it is absent, index of the first greater byte. */
@@ -166,12 +165,13 @@ static void bytes_put(uint8_t *to, struct bytes from)
         memcpy(to, from.data, from.len);
 }
 
-struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct bytes value,
+struct store_leaf *store_leaf_new(struct store_birth birth, struct bytes prefix, struct bytes value,
                                   struct bytes suffix)
 {
     ASSERT(value.len <= STORE_VALUE_MAX && suffix.len <= STORE_VALUE_MAX - value.len);
-    struct store_leaf *leaf = mem_must_alloc(sizeof *leaf + prefix.len + value.len + suffix.len);
-    node_init(&leaf->node, birth, prefix.len, STORE_LEAF);
+    struct store_leaf *leaf =
+        store_spare_take(birth.spare, sizeof *leaf + prefix.len + value.len + suffix.len);
+    node_init(&leaf->node, birth.batch, prefix.len, STORE_LEAF);
     leaf->node.value_len = (uint32_t)(value.len + suffix.len);
     leaf->created = leaf->modified = 0;
     bytes_put(leaf->data, prefix);
@@ -180,11 +180,11 @@ struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct by
     return leaf;
 }
 
-struct store_inner *store_inner_new(uint64_t birth, struct bytes prefix, unsigned room)
+struct store_inner *store_inner_new(struct store_birth birth, struct bytes prefix, unsigned room)
 {
     enum store_kind kind = kind_for(room);
-    struct store_inner *inner = mem_must_alloc(inner_size(kind, prefix.len));
-    node_init(&inner->node, birth, prefix.len, kind);
+    struct store_inner *inner = store_spare_take(birth.spare, inner_size(kind, prefix.len));
+    node_init(&inner->node, birth.batch, prefix.len, kind);
     inner->own = NULL;
     if (dense(inner))
         memset(inner->child, 0, 256 * sizeof *inner->child);
@@ -192,7 +192,7 @@ struct store_inner *store_inner_new(uint64_t birth, struct bytes prefix, unsigne
     return inner;
 }
 
-static struct store_node *leaf_clone(const struct store_leaf *leaf, uint64_t birth,
+static struct store_node *leaf_clone(const struct store_leaf *leaf, struct store_birth birth,
                                      struct bytes prefix)
 {
     struct store_leaf *copy =
@@ -203,7 +203,7 @@ static struct store_node *leaf_clone(const struct store_leaf *leaf, uint64_t bir
     return &copy->node;
 }
 
-struct store_node *store_node_clone(const struct store_node *node, uint64_t birth,
+struct store_node *store_node_clone(const struct store_node *node, struct store_birth birth,
                                     struct bytes prefix, unsigned room)
 {
     if (node->kind == STORE_LEAF)
@@ -216,13 +216,13 @@ struct store_node *store_node_clone(const struct store_node *node, uint64_t birt
     copy->own = inner->own;
     if (copy->node.kind == node->kind && dense(inner)) {
         memcpy(copy->child, inner->child, 256 * sizeof *inner->child);
-        copy->node.birth_children = birth | (uint64_t)children * STORE_CHILD_ONE;
+        copy->node.birth_children = birth.batch | (uint64_t)children * STORE_CHILD_ONE;
         return &copy->node;
     }
     if (!dense(inner) && !dense(copy)) {
         memcpy(copy->child, inner->child, children * sizeof *inner->child);
         memcpy(branch_bytes(copy), branch_bytes(inner), children);
-        copy->node.birth_children = birth | (uint64_t)children * STORE_CHILD_ONE;
+        copy->node.birth_children = birth.batch | (uint64_t)children * STORE_CHILD_ONE;
         return &copy->node;
     }
     unsigned at = 0;
@@ -231,4 +231,9 @@ struct store_node *store_node_clone(const struct store_node *node, uint64_t birt
         store_inner_insert(copy, byte, child);
     ASSERT(store_node_children(&copy->node) == children);
     return &copy->node;
+}
+
+void store_node_free(struct store_spare *spare, struct store_node *node)
+{
+    store_spare_give(spare, node, store_node_bytes(node));
 }

@@ -19,6 +19,7 @@
 #define HOLDFAST_STORE_NODE_H
 
 #include "store/retain.h"
+#include "store/spare.h"
 #include "store/version.h"
 
 #include <assert.h>
@@ -125,13 +126,20 @@ bool store_inner_full(const struct store_inner *inner);
 void store_inner_insert(struct store_inner *inner, uint8_t byte, struct store_node *child);
 void store_inner_remove(struct store_inner *inner, uint8_t byte);
 
-/* Create a node. Without memory the process aborts. `birth` is the running batch. The value of a
- * leaf is `value` followed by `suffix`. */
-struct store_leaf *store_leaf_new(uint64_t birth, struct bytes prefix, struct bytes value,
+/* Where nodes of the running batch come from. */
+struct store_birth {
+    struct store_spare *spare;
+    uint64_t batch;
+};
+/* Create a node. Without memory the process aborts. The value of a leaf is `value` followed by
+ * `suffix`. */
+struct store_leaf *store_leaf_new(struct store_birth birth, struct bytes prefix, struct bytes value,
                                   struct bytes suffix);
-struct store_inner *store_inner_new(uint64_t birth, struct bytes prefix, unsigned room);
+struct store_inner *store_inner_new(struct store_birth birth, struct bytes prefix, unsigned room);
 /* A copy in a new place of the tree, not hashed; inner nodes get space for `room` more children. */
-struct store_node *store_node_clone(const struct store_node *node, uint64_t birth,
+struct store_node *store_node_clone(const struct store_node *node, struct store_birth birth,
                                     struct bytes prefix, unsigned room);
+/* Free a node alone. `spare` may be NULL: its memory is not kept. */
+void store_node_free(struct store_spare *spare, struct store_node *node);
 
 #endif

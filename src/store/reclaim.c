@@ -110,9 +110,9 @@ static void weight_sub(struct store_weight *from, const struct store_weight *les
 }
 
 /* Free a dead node, or put it into the retire list of a pin that needs it. Returns the bytes
- * freed. */
+ * freed. `spare` may be NULL. */
 static uint64_t dead_judge(struct store_dead dead, const struct store_held *held,
-                           struct store_retire_lists *retired)
+                           struct store_retire_lists *retired, struct store_spare *spare)
 {
     ASSERT(store_node_birth(dead.node) <= dead.death);
     uint64_t pin = store_held_between(held, store_node_birth(dead.node), dead.death);
@@ -121,7 +121,7 @@ static uint64_t dead_judge(struct store_dead dead, const struct store_held *held
         return 0;
     }
     uint64_t bytes = store_node_bytes(dead.node);
-    mem_free(dead.node);
+    store_spare_give(spare, dead.node, bytes);
     return bytes;
 }
 
@@ -137,7 +137,7 @@ void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint
     } else if (node->kind == STORE_LEAF && r->lent) {
         dead_add(&r->spent, (struct store_dead){node, batch});
     } else {
-        mem_free(node);
+        store_spare_give(&r->spare, node, weight.bytes);
     }
 }
 
@@ -169,7 +169,7 @@ void store_reclaim_free_tree(struct store_node *root)
         dead_add(&stack, (struct store_dead){root, 0});
     while (dead_take(&stack, &dead)) {
         push_children(&stack, dead.node, 0);
-        mem_free(dead.node);
+        store_node_free(NULL, dead.node);
     }
 }
 
@@ -190,12 +190,12 @@ static void job_run(struct env_work *work)
 
     store_pins_held(r->pins, &held);
     while (dead_take(&job->loose, &dead))
-        job->freed_bytes += dead_judge(dead, &held, &job->retired);
+        job->freed_bytes += dead_judge(dead, &held, &job->retired, NULL);
     while (dead_take(&job->drops, &dead)) {
         uint64_t bytes = store_node_bytes(dead.node);
         store_weight_add(&job->walked, dead.node);
         push_children(&job->drops, dead.node, dead.death);
-        if (dead_judge(dead, &held, &job->retired) == 0)
+        if (dead_judge(dead, &held, &job->retired, NULL) == 0)
             job->kept_bytes += bytes;
     }
 }
@@ -255,11 +255,11 @@ static void retired_release(struct store_reclaim *r, const struct store_held *he
     r->retired.n = kept;
 }
 
-static void free_list(struct store_dead_list *list)
+static void free_list(struct store_dead_list *list, struct store_spare *spare)
 {
     struct store_dead dead;
     while (dead_take(list, &dead))
-        mem_free(dead.node);
+        store_node_free(spare, dead.node);
 }
 
 /* Judge up to `loose_max` loose nodes and all fresh ones. */
@@ -276,9 +276,9 @@ static bool retired_run(struct store_reclaim *r, struct store_dead_list *fresh, 
     store_pins_held(r->pins, &held);
     retired_release(r, &held);
     while (dead_take(fresh, &dead))
-        freed_bytes += dead_judge(dead, &held, &r->retired);
+        freed_bytes += dead_judge(dead, &held, &r->retired, &r->spare);
     for (; loose_max > 0 && dead_take(&r->loose, &dead); loose_max--)
-        freed_bytes += dead_judge(dead, &held, &r->retired);
+        freed_bytes += dead_judge(dead, &held, &r->retired, &r->spare);
     ASSERT(r->retained_bytes >= freed_bytes);
     r->retained_bytes -= freed_bytes;
     show(r);
@@ -289,7 +289,7 @@ static bool retired_run(struct store_reclaim *r, struct store_dead_list *fresh, 
 bool store_reclaim_published(struct store_reclaim *r)
 {
     dead_splice(&r->drops, &r->fresh_drops);
-    free_list(&r->spent);
+    free_list(&r->spent, &r->spare);
     r->lent = false;
     return retired_run(r, &r->fresh, LOOSE_INLINE + 2 * r->fresh.n);
 }
@@ -305,14 +305,15 @@ void store_reclaim_done(struct store_reclaim *r)
     struct store_dead dead;
     ASSERT(!r->job.busy);
     dead_splice(&r->drops, &r->fresh_drops);
-    free_list(&r->fresh);
-    free_list(&r->spent);
-    free_list(&r->loose);
+    free_list(&r->fresh, NULL);
+    free_list(&r->spent, NULL);
+    free_list(&r->loose, NULL);
     while (dead_take(&r->drops, &dead))
         store_reclaim_free_tree(dead.node);
     for (size_t i = 0; i < r->retired.n; i++)
-        free_list(&r->retired.items[i].dead);
+        free_list(&r->retired.items[i].dead, NULL);
     r->retired.n = 0;
     retired_done(&r->retired);
     retired_done(&r->job.retired);
+    store_spare_done(&r->spare);
 }

@@ -67,6 +67,7 @@ struct store_reclaim {
     struct store_dead_list loose; /* nodes whose pin is gone */
     struct store_retire_lists retired;
     struct store_weight live;
+    struct store_spare spare; /* memory of freed nodes, for the writer's next ones */
     uint64_t retained_bytes;
     struct store_job job;
     struct { /* the figures for any thread */

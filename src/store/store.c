@@ -221,12 +221,12 @@ static void floor_drop(struct store *store)
 
 static void floor_set(struct store *store, struct bytes keep, uint64_t newest)
 {
-    struct store_leaf *leaf =
-        store_leaf_new(store->writer.batch, keep, BYTES(""), (struct bytes){0});
+    struct store_writer *w = &store->writer;
+    struct store_leaf *leaf = store_leaf_new(store_birth_of(w), keep, BYTES(""), (struct bytes){0});
     leaf->node.newest = newest;
     floor_drop(store);
     store->floor = &leaf->node;
-    store_weight_add(&store->writer.reclaim.live, store->floor);
+    store_weight_add(&w->reclaim.live, store->floor);
 }
 
 /* Move the live keys below `keep` into the staged tree. */

@@ -19,7 +19,7 @@ static void retire(struct store_writer *w, struct store_node *node)
 /* The same node with another prefix, for another place in the tree. */
 static struct store_node *move(struct store_writer *w, struct store_node *node, struct bytes prefix)
 {
-    struct store_node *copy = store_node_clone(node, w->batch, prefix, 0);
+    struct store_node *copy = store_node_clone(node, store_birth_of(w), prefix, 0);
     adopt(w, copy);
     retire(w, node);
     return copy;
@@ -34,7 +34,7 @@ static struct store_inner *writable(struct store_writer *w, struct store_node **
     struct store_inner *inner = store_inner_of(node);
     ASSERT(store_node_birth(node) <= w->batch);
     if (store_node_birth(node) != w->batch || (room != 0 && store_inner_full(inner))) {
-        *link = store_node_clone(node, w->batch, store_node_prefix(node), room);
+        *link = store_node_clone(node, store_birth_of(w), store_node_prefix(node), room);
         adopt(w, *link);
         retire(w, node);
         inner = store_inner_of(*link);
@@ -61,7 +61,7 @@ static struct store_node *leaf_new(const struct put *p, size_t from, const struc
     if (old != NULL && c->retain.len != 0)
         suffix = store_retain_cut(&c->retain, store_leaf_value(store_leaf_of(old)));
     struct store_leaf *leaf =
-        store_leaf_new(p->w->batch, bytes_from(p->key, from), c->value, suffix);
+        store_leaf_new(store_birth_of(p->w), bytes_from(p->key, from), c->value, suffix);
     uint64_t created = old != NULL ? store_leaf_of(old)->created : c->modified;
     leaf->created = c->restored ? c->created : created;
     leaf->modified = leaf->node.newest = c->modified;
@@ -94,7 +94,7 @@ static void edge_split(const struct put *p, struct store_node **link, size_t fro
     struct store_node *old = *link;
     struct bytes prefix = store_node_prefix(old);
     ASSERT(same <= prefix.len);
-    struct store_inner *inner = store_inner_new(w->batch, bytes_of(prefix.data, same), 2);
+    struct store_inner *inner = store_inner_new(store_birth_of(w), bytes_of(prefix.data, same), 2);
     inner->node.newest = MAX(old->newest, p->version);
     inner->node.keys = store_node_keys(old) + p->keys;
     adopt(w, &inner->node);

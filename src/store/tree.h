@@ -16,6 +16,12 @@ struct store_writer {
     struct store_inner *above[STORE_KEY_MAX + 1];
 };
 
+/* For a node of the running batch. */
+static inline struct store_birth store_birth_of(struct store_writer *w)
+{
+    return (struct store_birth){.spare = &w->reclaim.spare, .batch = w->batch};
+}
+
 /* Zero-initialise. */
 struct store_tree {
     struct store_node *root; /* NULL: empty */
