@@ -126,7 +126,8 @@ static const char *judge_records(const struct trail_call *call, const struct tra
     if (run->way == TRAIL_RELAYED && !changes(call->kind))
         return NULL;
     if (run->way == TRAIL_RELAYED || run->way == TRAIL_HANDED_BACK)
-        return has_line(call, run->id, true, UINT64_MAX)
+        /* a late device may write the record of the reply after its request was handed back */
+        return has_line(call, run->id, true, run->way == TRAIL_RELAYED ? UINT64_MAX : run->ret_ns)
                    ? "is recorded by a node that gave no reply of its own"
                    : NULL;
     if (run->says != TRAIL_RECORDED)

@@ -58,9 +58,7 @@ struct asked {
     char id[TRAIL_ID]; /* of the run; "": not known yet */
     struct hop *hop;   /* another node forwarded the request; NULL: a client sent it */
     struct router_forward *forwards; /* under way */
-    /* The request was sent to another node; another node sent the reply; another node may have run
-     * the request without a reply. */
-    bool passed, relayed, tried;
+    bool passed, relayed;            /* sent to another node; another node sent the reply */
 };
 
 static struct asked *asked_of(const struct router_request *request)
@@ -359,8 +357,7 @@ static enum trail_way way_of(const struct asked *a, const struct router_reply *r
     return a->relayed ? TRAIL_RELAYED : TRAIL_OWN;
 }
 
-/* That a request could not be recorded says nothing about another node that may have run it. */
-static enum trail_says says(const struct asked *a, int http, const char *text)
+static enum trail_says says(int http, const char *text)
 {
     if (http >= 500 && strstr(text, "may or may not") != NULL)
         return TRAIL_UNKNOWN;
@@ -370,7 +367,7 @@ static enum trail_says says(const struct asked *a, int http, const char *text)
         return TRAIL_UNKNOWN;
     if (strstr(text, "the change was made") != NULL)
         return TRAIL_MADE;
-    return a->tried ? TRAIL_UNKNOWN : TRAIL_NOTHING;
+    return TRAIL_NOTHING;
 }
 
 static void note_run(struct asked *a, const struct router_reply *reply)
@@ -380,7 +377,7 @@ static void note_run(struct asked *a, const struct router_reply *reply)
     (void)snprintf(text, sizeof text, "%.*s", (int)reply->body.len,
                    reply->body.len != 0 ? (const char *)reply->body.data : ""); /* cut: an error */
     struct trail_run run = {.way = way_of(a, reply),
-                            .says = says(a, reply->http, text),
+                            .says = says(reply->http, text),
                             .passed = a->passed,
                             .http = reply->http,
                             .ret_ns = c->core.now_ns};
@@ -526,7 +523,6 @@ static void hop_end(struct hop *hop, struct event *event, enum status st)
         buf_add(&f->reply.body, bytes_of(hop->body, hop->body_len));
     }
     a->relayed = st == ST_OK;
-    a->tried = a->tried || (st != ST_OK && st != ST_NO_LEADER && st != ST_NOT_LEADER);
     a->forwards = NULL;
     f->done(f, st);
     (void)sim_env_leave(&n->env); /* nothing is touched after it */

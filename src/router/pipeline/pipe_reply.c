@@ -91,6 +91,14 @@ static enum pipe_phase fail_devices(struct pipe *p, enum status st)
     return PIPE_DONE;
 }
 
+/* Whether an earlier try may have taken effect, and nothing has told yet. */
+static bool is_tried(const struct pipe *p)
+{
+    ASSERT(!p->request->again || p->request->forwarded); /* only a node sets `again` */
+    bool tried = p->effect == PIPE_UNKNOWN || (p->request->again && pipe_id_given(&p->request->id));
+    return tried && p->effect != PIPE_CHANGED;
+}
+
 /* The error that replaces a reply without a record. It says what is known about the change. */
 static enum status unrecorded_error(struct pipe *p)
 {
@@ -161,10 +169,7 @@ enum pipe_phase pipe_end(struct pipe *p)
 
 bool pipe_is_open(const struct pipe *p)
 {
-    ASSERT(!p->request->again || p->request->forwarded); /* only a node sets `again` */
-    bool tried = p->effect == PIPE_UNKNOWN || (p->request->again && pipe_id_given(&p->request->id));
-    return tried && p->effect != PIPE_CHANGED &&
-           (p->mode == PIPE_RECORDED || !stage_reads(&p->req));
+    return is_tried(p) && (p->mode == PIPE_RECORDED || !stage_reads(&p->req));
 }
 
 /* If an earlier try may have taken effect, a failure of this node leaves the outcome open: the node
@@ -226,7 +231,8 @@ enum pipe_phase pipe_record_request_done(struct pipe *p)
 
 static enum pipe_phase fail_record_reply(struct pipe *p)
 {
-    if (p->request->forwarded && pipe_is_open(p)) {
+    /* A read may have staged a change in an earlier try, even if it staged none in this one. */
+    if (p->request->forwarded && is_tried(p)) {
         p->unrecorded = true;
         return pipe_hand_back(p, ST_UNKNOWN_OUTCOME);
     }
