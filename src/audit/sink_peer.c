@@ -12,9 +12,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* How long a peer may leave sent bytes without an acknowledgement before the connection is given
- * up. */
-enum { PEER_LOST_MS = 30000 };
+enum { PEER_LOST_TIMEOUTS = 15, PEER_LOST_MS_MAX = 30000 };
+
+int sink_peer_lost_ms(const struct sink *sink)
+{
+    int64_t timeout_ms = sink->options->write_timeout_ms;
+    ASSERT(timeout_ms > 0);
+    return (int)MIN(timeout_ms * PEER_LOST_TIMEOUTS, (int64_t)PEER_LOST_MS_MAX);
+}
 
 static enum status fail(const char *address, const char *what, struct reason *why)
 {
@@ -50,7 +55,7 @@ static enum status connect_to(const struct sink *sink, const struct attempt *att
 {
     const struct addrinfo *to = attempt->to;
     const char *address = attempt->address;
-    int lost_ms = PEER_LOST_MS, on = 1;
+    int lost_ms = sink_peer_lost_ms(sink), on = 1;
     int fd = socket(to->ai_family, to->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     ASSERT(to->ai_addr != NULL);
     if (fd < 0)
@@ -140,17 +145,20 @@ enum status sink_peer_connect(const struct sink *sink, enum audit_socket type, c
     return fail(address, "unknown socket_type", why);
 }
 
-bool sink_peer_gone(int fd)
+bool sink_peer_gone(int fd, int *ret_errno)
 {
     enum { CHUNK = 4096, CHUNKS_MAX = 16 };
     uint8_t unread[CHUNK];
     ASSERT(fd >= 0);
+    *ret_errno = 0;
     for (unsigned i = 0; i < CHUNKS_MAX; i++) {
         ssize_t n = recv(fd, unread, sizeof unread, MSG_DONTWAIT);
         if (n == 0)
             return true;
-        if (n < 0)
+        if (n < 0) {
+            *ret_errno = errno;
             return errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR;
+        }
     }
     return false;
 }

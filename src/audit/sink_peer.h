@@ -15,8 +15,13 @@ struct addrinfo;
 NODISCARD enum status sink_peer_connect_any(const struct sink *sink, const struct addrinfo *all,
                                             const char *address, int *ret_fd, struct reason *why);
 
-/* Whether a stream's peer closed it; discards what the peer sent. */
-bool sink_peer_gone(int fd);
+/* How long a TCP peer may leave sent bytes without an acknowledgement, or its window closed, before
+ * the connection is given up: in ms, a multiple of the device's write_timeout. */
+int sink_peer_lost_ms(const struct sink *sink);
+
+/* Whether a stream has ended; discards what the peer sent. *ret_errno: 0 if the peer closed it, or
+ * why it ended. */
+bool sink_peer_gone(int fd, int *ret_errno);
 
 /* Send each undecided line, without its newline if `trim`, as a datagram behind `head`. A line that
  * is larger than a datagram is decided with ST_TOO_BIG. *ret_errno is set with ST_IO. */

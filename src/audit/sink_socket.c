@@ -6,22 +6,30 @@
  *                      beginning with a whole line
  *   does not read      ST_TIMEOUT; the connection stays, and the line goes on where it stopped once
  *                      the peer reads again
- *   lost               the kernel gives the connection up after 30 s
+ *   silent or lost     the kernel gives the connection up (sink_peer_lost_ms); the next attempt
+ *                      comes after a pause of that length, which doubles up to 15 minutes: each
+ *                      connection takes some bytes before requests wait for it again
  *   datagram too large ST_TOO_BIG for its record alone, logged once */
 #include "audit/sink_peer.h"
 #include "base/mem.h"
 #include "base/trace.h"
 
+#include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { PAUSE_MIN_MS = 100, PAUSE_MAX_MS = 5000 };
+enum { PAUSE_MIN_MS = 100, PAUSE_MAX_MS = 5000, SILENT_MAX_MS = 15 * 60 * 1000 };
+
+/* More than the buffers of a connection: a peer that took so many bytes reads. */
+enum { READ_BYTES = 16 << 20 };
 
 struct peer {
     struct sink sink;
     bool datagrams, told_too_big;
     struct sink_stream stream; /* the descriptor serves every type */
     int64_t pause_ms, next_ms; /* no attempt to connect before next_ms */
+    int64_t silent_ms;         /* the pause after the last connection that was given up; 0: none */
+    size_t taken;              /* bytes of decided lines since the connection began */
     struct reason refused;     /* why the last attempt failed */
 };
 
@@ -54,14 +62,32 @@ static enum status peer_connect(struct peer *p, struct reason *why)
     TRY(st);
     p->stream.fd = fd;
     p->pause_ms = 0;
+    p->taken = 0;
     return ST_OK;
+}
+
+/* The connection has ended for that reason. */
+static void peer_ended(struct peer *p, int err)
+{
+    peer_drop(&p->sink);
+    ASSERT(p->pause_ms == 0);
+    if (err != ETIMEDOUT)
+        return;
+    int64_t lost_ms = sink_peer_lost_ms(&p->sink);
+    p->silent_ms = MIN(MAX(2 * p->silent_ms, lost_ms), (int64_t)SILENT_MAX_MS);
+    p->pause_ms = p->silent_ms;
+    p->next_ms = sink_now_ms() + p->pause_ms;
+    reason_set(&p->refused,
+               "%s: the receiver took no byte for %lld ms; connecting again %lld ms later",
+               p->sink.options->address, (long long)lost_ms, (long long)p->pause_ms);
 }
 
 static enum status peer_ready(struct sink *sink, struct reason *why)
 {
     struct peer *p = peer_of(sink);
-    if (p->stream.fd >= 0 && !p->datagrams && sink_peer_gone(p->stream.fd))
-        peer_drop(sink);
+    int err = 0;
+    if (p->stream.fd >= 0 && !p->datagrams && sink_peer_gone(p->stream.fd, &err))
+        peer_ended(p, err);
     if (p->stream.fd >= 0)
         return ST_OK;
     if (p->pause_ms != 0 && sink_now_ms() < p->next_ms) {
@@ -108,18 +134,22 @@ static enum status write_once(struct peer *p, struct sink_batch *batch, int *ret
 static enum status peer_write(struct sink *sink, struct sink_batch *batch, struct reason *why)
 {
     struct peer *p = peer_of(sink);
+    size_t before = sink_start(batch, batch->done);
     int err = 0;
     enum status st = write_once(p, batch, &err);
-    bool again = st == ST_IO && sink->options->socket_type != AUDIT_UDP;
+    bool again = st == ST_IO && sink->options->socket_type != AUDIT_UDP && err != ETIMEDOUT;
     ASSERT(p->stream.fd >= 0);
     if (st == ST_IO)
-        peer_drop(sink);
+        peer_ended(p, err);
     if (again) { /* the receiver may have been started anew */
         TRY(peer_connect(p, why));
         st = write_once(p, batch, &err);
         if (st == ST_IO)
             peer_drop(sink);
     }
+    p->taken += sink_start(batch, batch->done) - before;
+    if (p->taken >= READ_BYTES)
+        p->silent_ms = 0;
     if (st == ST_TIMEOUT)
         reason_set(why, "%s: the receiver took no byte for %lld ms", sink->options->address,
                    (long long)sink->options->write_timeout_ms);

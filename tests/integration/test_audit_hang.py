@@ -221,6 +221,17 @@ def test_a_receiver_that_does_not_read_delays_requests_once(cluster, node, tmp_p
         assert f"kv/back-{kind}" in [r["request"]["path"] for r in trail.records()]
 
 
+def test_a_peer_that_never_reads_is_tried_less_and_less_often(cluster, node, tmp_path):
+    with contextlib.closing(Peer("tcp", tmp_path)) as receiver, \
+            two_devices(cluster, receiver, write_timeout="100ms"):
+        for pause_ms in (1500, 3000):  # 15 times the timeout, then twice as long
+            def waits(text=f"the receiver took no byte for 1500 ms; connecting again {pause_ms} ms later"):
+                assert write(node, "big", LARGE) == 204
+                return text in devices(node)["other/"].get("error", "")
+
+            await_true(waits)
+
+
 @pytest.mark.parametrize("kind", ["tcp", "unix", "unixgram", "udp"])
 def test_a_receiver_that_ends_and_comes_back(cluster, node, tmp_path, kind):
     receiver = RECEIVERS[kind](tmp_path)
