@@ -321,6 +321,7 @@ def anything():
 VALUES = {"=N": "=1", "=NAME=VALUE": "=a=b", "": "", "=FILE": "=/dev/null", "=TEXT": "=x"}
 # Values that their flag can have, where any text is not enough.
 SPECIAL = {"-field": "=request_id", "-format": "=json", "-method": "=token", "-versions": "=1",
+           "-pgp-keys": "=/dev/null", "-recovery-pgp-keys": "=/dev/null",
            "-target": "=recovery", "-mode": "=orphan", "-address": None}
 WITH = {  # what a flag is given beside itself, or its command is without it
     "kv patch -method": ["-method=rw", "x", "a=1"], "login -field": ["-token-only", "t"],

@@ -19,5 +19,12 @@ int ceremony_show(struct cli *cli, const struct text_value *answer, const char *
  * Returns an exit code. */
 int ceremony_share_body(struct cli *cli, const struct text_value *status, const char *field,
                         struct buf *out);
+/* Write the member `name`: the contents of the files that the flag names, as a list of PGP keys, or
+ * the key of one file. Nothing without the flag. The server judges the keys. Returns an exit code.
+ */
+int ceremony_put_pgp_keys(struct cli *cli, struct text_writer *w, const char *flag,
+                          const char *name);
+int ceremony_put_pgp_key(struct cli *cli, struct text_writer *w, const char *flag,
+                         const char *name);
 
 #endif

@@ -1,5 +1,6 @@
 /* Commands for operators of a cluster: status, init, unseal, seal, keys. */
 #include "cli/client.h"
+#include "cli/command/ceremony.h"
 #include "cli/command/command.h"
 
 enum { SHARES_DEFAULT = 5, THRESHOLD_DEFAULT = 3 };
@@ -125,6 +126,17 @@ static int init_status(struct cli *cli)
     return v->truth ? CLI_OK : CLI_REMOTE_ERROR;
 }
 
+/* Write the PGP keys that the flags name. */
+static int init_put_pgp(struct cli *cli, struct text_writer *w)
+{
+    int code = ceremony_put_pgp_keys(cli, w, "pgp-keys", "pgp_keys");
+    if (code == CLI_OK)
+        code = ceremony_put_pgp_keys(cli, w, "recovery-pgp-keys", "recovery_pgp_keys");
+    if (code == CLI_OK)
+        code = ceremony_put_pgp_key(cli, w, "root-token-pgp-key", "root_token_pgp_key");
+    return code;
+}
+
 /* Write the body of sys/init. A cluster that people unseal (shamir) has key shares. A cluster that
  * unseals itself has recovery shares; -recovery-shares=0 makes none. */
 static int init_body(struct cli *cli, bool shamir, struct buf *out)
@@ -149,8 +161,9 @@ static int init_body(struct cli *cli, bool shamir, struct buf *out)
         text_member_int(&w, "recovery_threshold",
                         cli_int(cli, "recovery-threshold", shares == 0 ? 0 : THRESHOLD_DEFAULT));
     }
+    int code = init_put_pgp(cli, &w);
     text_close(&w);
-    return CLI_OK;
+    return code;
 }
 
 static void add_count(struct cli *cli, struct text_value *to, const char *name, const char *digits)
@@ -211,7 +224,14 @@ static unsigned print_shares(const struct text_value *keys, const char *title)
     return n;
 }
 
-static void print_init(const struct text_value *body, const struct text_value *token)
+static bool init_encrypts(struct cli *cli)
+{
+    return cli_text(cli, "pgp-keys") != NULL || cli_text(cli, "recovery-pgp-keys") != NULL ||
+           cli_text(cli, "root-token-pgp-key") != NULL;
+}
+
+static void print_init(struct cli *cli, const struct text_value *body,
+                       const struct text_value *token)
 {
     unsigned keys = print_shares(text_get(body, "keys_base64"), "Unseal");
     unsigned recovery = print_shares(text_get(body, "recovery_keys_base64"), "Recovery");
@@ -230,6 +250,8 @@ static void print_init(const struct text_value *body, const struct text_value *t
     printf("Keep the token%s: this is the only time %s shown.\n",
            keys != 0 || recovery != 0 ? " and the keys" : "",
            keys != 0 || recovery != 0 ? "they are" : "the token is");
+    if (init_encrypts(cli))
+        printf("A text that was encrypted with a PGP key is read by \"base64 -d | gpg -d\".\n");
 }
 
 static int cmd_init(struct cli *cli)
@@ -258,7 +280,7 @@ static int cmd_init(struct cli *cli)
     if (cli->json)
         print_init_json(cli, answer);
     else
-        print_init(answer, token);
+        print_init(cli, answer, token);
     return CLI_OK;
 }
 
@@ -393,6 +415,10 @@ static const struct cli_flag init_flags[] = {
     {"recovery-shares", CLI_INT,
      "how many recovery keys to make, if the cluster unseals itself; default 5, 0: none"},
     {"recovery-threshold", CLI_INT, "how many recovery keys are needed; default 3"},
+    {"pgp-keys", CLI_MANY,
+     "files with PGP public keys, separated by commas: one for each key share, to encrypt it"},
+    {"recovery-pgp-keys", CLI_MANY, "the same for recovery keys"},
+    {"root-token-pgp-key", CLI_FILE, "file with a PGP public key, to encrypt the root token"},
     {"status", CLI_BOOL,
      "only check whether the cluster is initialised: exit code 0, or 2 if not"}};
 static const struct cli_flag unseal_flags[] = {

@@ -233,8 +233,9 @@ static void init_refuses_what_it_cannot_do(void **ctx)
         {"{\"recovery_shares\":3,\"recovery_threshold\":0}", 400},
         {"{\"recovery_shares\":1}", 400},
         {"{\"recovery_shares\":-1,\"recovery_threshold\":-1}", 400},
-        {"{\"root_token_pgp_key\":\"x\"}", 501},
-        {"{\"recovery_shares\":1,\"recovery_threshold\":1,\"recovery_pgp_keys\":[\"x\"]}", 501},
+        {"{\"root_token_pgp_key\":\"x\"}", 400},
+        {"{\"pgp_keys\":[\"x\"]}", 400},
+        {"{\"recovery_shares\":1,\"recovery_threshold\":1,\"recovery_pgp_keys\":[\"x\"]}", 400},
         {"{\"secret_shares\":\"many\"}", 400},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)

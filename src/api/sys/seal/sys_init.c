@@ -1,5 +1,5 @@
 /* Initialisation, once: keys, root token, default policies and mounts, in one transaction. */
-#include "api/sys/seal/sys_shares.h"
+#include "api/sys/seal/sys_recipients.h"
 #include "api/sys/sys.h"
 #include "auth/namespace.h"
 #include "base/mem.h"
@@ -17,8 +17,10 @@ static const struct field init_fields[] = {
           .help = "Shares of the key to make, 1 to 255; not for a seal that unseals by itself."),
     FIELD(struct sys_init, secret_threshold, INT, .help = "How many shares unseal a node."),
     FIELD(struct sys_init, stored_shares, INT, .help = "Not read: no shares are stored."),
-    FIELD(struct sys_init, pgp_keys, STRINGS, .help = "Not available."),
-    FIELD(struct sys_init, root_token_pgp_key, STRING, .help = "Not available."),
+    FIELD(struct sys_init, pgp_keys, STRINGS,
+          .help = "PGP public keys, one a share, in base64: each share is encrypted for its key."),
+    FIELD(struct sys_init, root_token_pgp_key, STRING,
+          .help = "PGP public key in base64: the root token is encrypted for it."),
     FIELD(struct sys_init, recovery_shares, INT,
           .has = offsetof(struct sys_init, has_recovery_shares),
           .help = "Shares of a recovery key to make, for a seal that unseals by itself; 0: none. "
@@ -27,7 +29,8 @@ static const struct field init_fields[] = {
     FIELD(struct sys_init, recovery_threshold, INT,
           .has = offsetof(struct sys_init, has_recovery_threshold),
           .help = "How many of the shares are needed."),
-    FIELD(struct sys_init, recovery_pgp_keys, STRINGS, .help = "Not available."),
+    FIELD(struct sys_init, recovery_pgp_keys, STRINGS,
+          .help = "PGP public keys, one a share of the recovery key, in base64."),
 };
 enum { RECOVERY_SHARES = 5, RECOVERY_THRESHOLD = 3 };
 static const struct schema sys_init_schema = SCHEMA(struct sys_init, init_fields);
@@ -50,20 +53,17 @@ static enum status sys_init_read(struct req *req)
 
 static enum status check_parameters(struct req *req, const struct sys_init *in)
 {
-    if (in->pgp_keys.n != 0 || in->recovery_pgp_keys.n != 0 ||
-        (in->root_token_pgp_key != NULL && in->root_token_pgp_key[0] != '\0'))
-        return req_fail(req, ST_UNIMPLEMENTED, "PGP keys are not available");
     if (req->host->seal_type == SEAL_SHAMIR) {
-        if (in->recovery_shares != 0 || in->recovery_threshold != 0)
+        if (in->recovery_shares != 0 || in->recovery_threshold != 0 || in->recovery_pgp_keys.n != 0)
             return req_fail(req, ST_INVALID,
-                            "parameters recovery_shares,recovery_threshold not applicable to seal "
-                            "type shamir");
+                            "parameters recovery_shares,recovery_threshold,recovery_pgp_keys not "
+                            "applicable to seal type shamir");
         return sys_shares_check(req, "secret", in->secret_shares, in->secret_threshold);
     }
-    if (in->secret_shares != 0 || in->secret_threshold != 0)
+    if (in->secret_shares != 0 || in->secret_threshold != 0 || in->pgp_keys.n != 0)
         return req_fail(req, ST_INVALID,
-                        "parameters secret_shares,secret_threshold not applicable to seal type "
-                        "static");
+                        "parameters secret_shares,secret_threshold,pgp_keys not applicable to seal "
+                        "type static");
     if (in->recovery_shares == 0 && in->recovery_threshold == 0)
         return ST_OK;
     return sys_shares_check(req, "recovery", in->recovery_shares, in->recovery_threshold);
@@ -73,6 +73,7 @@ struct running_init {
     struct state_init init;
     struct seal seal; /* wraps the root key; `seal.key` is owned only with key shares */
     struct sys_shares keys, recovery;
+    struct sys_recipients holders, recovery_holders, token_holder; /* people to encrypt for */
     struct req_cleanup cleanup;
 };
 
@@ -107,6 +108,20 @@ static enum status make_seal(struct req *req, const struct sys_init *in,
                             in->secret_threshold, &running->keys);
 }
 
+static enum status read_recipients(struct req *req, const struct sys_init *in,
+                                   struct running_init *running)
+{
+    TRY(sys_recipients_check(req, "pgp_keys", (unsigned)in->pgp_keys.n, in->secret_shares));
+    TRY(sys_recipients_check(req, "recovery_pgp_keys", (unsigned)in->recovery_pgp_keys.n,
+                             in->recovery_shares));
+    ASSERT(running->holders.n == 0 && running->recovery_holders.n == 0);
+    TRY(sys_recipients_read(req, "pgp_keys", &in->pgp_keys, &running->holders));
+    TRY(sys_recipients_read(req, "recovery_pgp_keys", &in->recovery_pgp_keys,
+                            &running->recovery_holders));
+    return sys_recipient_read(req, "root_token_pgp_key", in->root_token_pgp_key,
+                              &running->token_holder);
+}
+
 static enum status begin_init(struct req *req, const struct sys_init *in,
                               struct running_init **ret_running)
 {
@@ -116,6 +131,7 @@ static enum status begin_init(struct req *req, const struct sys_init *in,
         return ST_NOMEM;
     running->cleanup.run = end_init;
     req_defer(req, &running->cleanup);
+    TRY(read_recipients(req, in, running));
     TRY(make_seal(req, in, running));
     enum status st = state_init_begin(req->txn, &running->seal, req->now_ms, &running->init);
     if (st == ST_EXISTS)
@@ -169,8 +185,12 @@ static enum status reply_keys(struct req *req, const struct running_init *runnin
                               const char *root_token)
 {
     struct keys_out out = {.root_token = root_token};
-    TRY(sys_shares_text(req, &running->keys, &out.keys));
-    TRY(sys_shares_text(req, &running->recovery, &out.recovery));
+    ASSERT(root_token != NULL);
+    TRY(sys_recipients_shares(req, &running->keys, &running->holders, &out.keys));
+    TRY(sys_recipients_shares(req, &running->recovery, &running->recovery_holders, &out.recovery));
+    if (running->token_holder.n != 0)
+        TRY(sys_recipient_encrypt(req, running->token_holder.items, bytes_str(root_token),
+                                  &out.root_token));
     return req_reply(req, &out);
 }
 
