@@ -40,7 +40,6 @@ def test_pages_of_allowed_origins_may_read_answers_of_every_node():
 
 
 EMPTY = {
-    "LIST config/ui/headers": {"keys": []},
     "GET internal/counters/entities": {"counters": {"entities": {"total": 0}}},
     "GET internal/ui/namespaces": {"keys": []},
     "GET locked-users": {"by_namespace": [], "total": 0}, "LIST namespaces": {"keys": []},
@@ -84,12 +83,36 @@ def test_the_settings_of_rotation_are_the_cluster_s(cluster):
         assert node.call("GET", f"/v1/sys/{path}", token="").status == 403
 
 
+def test_headers_for_web_pages_are_kept_by_the_cluster(cluster):
+    node, path = cluster.standbys()[0], "/v1/sys/config/ui/headers"
+    assert node.call("LIST", path).status == 404
+    csp = "default-src 'self', img-src *"
+    assert node.call("PUT", f"{path}/content-security-policy", {"values": csp}).status == 204
+    assert node.call("POST", f"{path}/Link", {"values": ["<a>", "<b>"]}).status == 204
+    for each in cluster.nodes:
+        names = {"keys": ["Content-Security-Policy", "Link"]}
+        assert each.call("LIST", path).data == each.call("GET", f"{path}?list=true").data == names
+        assert each.call("GET", f"{path}/Content-Security-Policy").data == {"value": csp}
+        assert each.call("GET", f"{path}/link?multivalue=true").data == {"values": ["<a>", "<b>"]}
+    for name, values in (("X-Vault-Token", "a"), ("Connection", "a"), ("a%0Ab", "a"), ("A", []),
+                         ("A", ["a\r\nSet-Cookie: b"]), ("A", ["a" * 4096]), ("A" * 129, "a")):
+        refused = node.call("POST", f"{path}/{name}", {"values": values})
+        assert refused.status == 400 and refused.json["errors"][0], name
+    for name in ("Content-Security-Policy", "link", "none"):
+        assert node.call("DELETE", f"{path}/{name}").status == 204
+    assert node.call("LIST", path).status == node.call("GET", f"{path}/Link").status == 404
+
+
 def test_settings_of_the_system_need_sudo(cluster):
     rules = 'path "sys/*" { capabilities = ["create", "read", "update", "delete", "list"] }'
     token = cluster.limited(rules)
     for method in ("GET", "POST", "DELETE"):
         body = {"allowed_origins": "*"} if method == "POST" else None
         assert cluster.nodes[0].call(method, "/v1/sys/config/cors", body, token).status == 403
+        body = {"values": "a"} if method == "POST" else None
+        headers = "/v1/sys/config/ui/headers"
+        assert cluster.nodes[0].call(method, f"{headers}/A", body, token).status == 403
+        assert cluster.nodes[0].call("LIST", headers, None, token).status == 403
 
 
 def test_a_scan_gives_all_that_is_below_a_folder(cluster):

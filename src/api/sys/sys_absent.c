@@ -46,12 +46,6 @@ static enum status nothing(struct req *req)
     }
 
 static const struct route absent_routes[] = {
-    {.method = METHOD_LIST,
-     .path = "config/ui/headers",
-     .handler = nothing,
-     .flags = ROUTE_SUDO,
-     .reply = &no_keys_reply,
-     .help = "The headers of web pages: none, there are no pages."},
     {.method = METHOD_GET,
      .path = "internal/counters/entities",
      .handler = nothing,
