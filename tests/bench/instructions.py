@@ -2,6 +2,7 @@
 instructions.txt; ends with "N passed, N failed". With --update it writes that file instead."""
 
 import itertools
+import json
 import platform
 import re
 import subprocess
@@ -21,20 +22,18 @@ HEAD = """\
 """
 
 
-def token_pairs(token):
+def token_pairs(token, connection):
     """By turns, a token is created and revoked: the figure is the mean of both, with the work that
-    the node does later because of them."""
+    the node does later because of them. The server draws the bearer, as for most clients."""
     def make(i, made=itertools.count()):
-        n = next(made)
-        bearer = f"bench-{n // 2:08}"
-        if n % 2 == 0:
-            return request("POST", "/v1/auth/token/create", token,
-                           f'{{"ttl":"1h","id":"{bearer}"}}')
+        if next(made) % 2 == 0:
+            return request("POST", "/v1/auth/token/create", token, '{"ttl":"1h"}')
+        bearer = json.loads(connection.body)["auth"]["client_token"]
         return request("POST", "/v1/auth/token/revoke", token, f'{{"token":"{bearer}"}}')
     return make
 
 
-def requests(token):
+def requests(token, connection):
     """What is counted, in this order: reads find what the writes before them left."""
     def kv(method, path, body=""):
         return lambda i: request(method, f"/v1/{path}{i % KEYS}", token, body)
@@ -47,7 +46,7 @@ def requests(token):
         "read_v2": kv("GET", "kv2/data/bench/"),
         "list_v2": lambda i: request("LIST", "/v1/kv2/metadata/bench", token),
         "lookup_self": lambda i: request("GET", "/v1/auth/token/lookup-self", token),
-        "token": token_pairs(token),
+        "token": token_pairs(token, connection),
     }
 
 
@@ -59,7 +58,7 @@ def measure(most):
         connection = Connection(node.client_port)
         return {
             name: callgrind.per_request([node], connection, make, most.get(name))
-            for name, make in requests(cluster.client).items()
+            for name, make in requests(cluster.client, connection).items()
         }
 
 

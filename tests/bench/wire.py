@@ -21,6 +21,7 @@ class Connection:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.rest = b""
+        self.body = b""  # of the last answer
 
     def close(self):
         self.socket.close()
@@ -43,7 +44,7 @@ class Connection:
         size = end + 4 + (int(length[1]) if length else 0)
         while len(self.rest) < size:
             self.more()
-        self.rest = self.rest[size:]
+        self.body, self.rest = self.rest[end + 4:size], self.rest[size:]
         return int(head.split()[1])
 
     def call(self, data):
