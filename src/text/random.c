@@ -7,7 +7,7 @@ void text_random(struct env *env, char *out, size_t n)
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     enum { KINDS = 62, FAIR = 256 / KINDS * KINDS };
     for (size_t i = 0; i < n;) {
-        uint8_t pool[32];
+        uint8_t pool[32]; /* nearly always enough for the 24 characters of a bearer */
         env_random(env, pool, sizeof pool);
         for (size_t j = 0; j < sizeof pool && i < n; j++)
             if (pool[j] < FAIR)
