@@ -1,10 +1,12 @@
 #include "auth/token.h"
 #include "auth/policy.h"
+#include "auth/token_accessor.h"
 #include "auth/token_batch.h"
 #include "auth/token_cache.h"
 #include "auth/token_tree.h"
 #include "barrier/token.h"
 #include "base/plant.h"
+#include "state/feature.h"
 #include "state/ns_key.h"
 #include "text/cidr.h"
 #include "text/encode.h"
@@ -206,8 +208,28 @@ enum status auth_token_hold(const struct auth_scope *s, struct bytes bearer,
     return st == ST_NOT_FOUND ? ST_DENIED : st;
 }
 
-enum status auth_token_find(const struct auth_scope *s, const char *accessor,
-                            struct auth_token *ret_token)
+/* The token whose accessor is derived from its id. ST_NOT_FOUND: the accessor is not, or there is
+ * no such token. */
+static enum status by_derived(const struct auth_scope *s, const char *accessor,
+                              struct auth_token *ret_token)
+{
+    struct auth_token token;
+    char *id = arena_alloc(s->txn->arena, AUTH_TOKEN_ID_LEN + 1);
+    if (id == NULL)
+        return ST_NOMEM;
+    if (token_accessor_id(bytes_str(accessor), id) != ST_OK)
+        return ST_NOT_FOUND;
+    TRY(token_store_load(s, id, &token));
+    ASSERT(token.id == id);
+    if (strcmp(token.accessor, accessor) != 0) /* a token of this id has an indexed accessor */
+        return ST_NOT_FOUND;
+    TRY(token_check(s, &token));
+    *ret_token = token;
+    return ST_OK;
+}
+
+static enum status by_indexed(const struct auth_scope *s, const char *accessor,
+                              struct auth_token *ret_token)
 {
     struct bytes key;
     struct state_value stored;
@@ -219,6 +241,13 @@ enum status auth_token_find(const struct auth_scope *s, const char *accessor,
     TRY(st);
     const char *id = arena_str(s->txn->arena, stored.value);
     return id == NULL ? ST_NOMEM : auth_token_load_id(s, id, ret_token);
+}
+
+enum status auth_token_find(const struct auth_scope *s, const char *accessor,
+                            struct auth_token *ret_token)
+{
+    enum status st = by_derived(s, accessor, ret_token);
+    return st == ST_NOT_FOUND ? by_indexed(s, accessor, ret_token) : st;
 }
 
 enum status auth_token_from(const struct auth_token *token, const char *peer)
@@ -254,45 +283,68 @@ enum status auth_token_use(const struct auth_scope *s, struct auth_token *token)
     return token_store_put(s, token);
 }
 
-/* Make the id of `bearer`. ST_EXISTS: another token has the id. A bearer that a client chose may be
- * that of a token that has ended; one that was drawn is new. */
-static enum status claim_id(const struct auth_scope *s, struct bytes bearer, bool chosen,
-                            const char **ret_id)
+/* Whether the id of a bearer that a client chose may be used. ST_EXISTS: another token has the id.
+ */
+static enum status claim_id(const struct auth_scope *s, const char *id)
 {
-    TRY(id_of(s, bearer, ret_id));
-    enum status st = token_store_exists(s, *ret_id);
+    enum status st = token_store_exists(s, id);
     if (st != ST_NOT_FOUND)
         return st == ST_OK ? ST_EXISTS : st;
-    return chosen ? token_tree_is_clean(s, *ret_id) : ST_OK;
+    return token_tree_is_clean(s, id);
+}
+
+/* Draw a bearer. The id of a bearer that was drawn is new and need not be looked for: two bearers
+ * of 143 random bits are not equal. */
+static enum status draw_bearer(const struct auth_scope *s, struct env *env, const char **ret_bearer)
+{
+    char *bearer = arena_alloc(s->txn->arena, TOKEN_SERVICE_LEN + 1);
+    if (bearer == NULL)
+        return ST_NOMEM;
+    token_make(env, bearer);
+    *ret_bearer = bearer;
+    return ST_OK;
+}
+
+/* Give a new token its accessor (token_accessor.h). */
+static enum status put_accessor(const struct auth_scope *s, struct env *env, bool chosen,
+                                struct auth_token *token)
+{
+    char *accessor = arena_alloc(s->txn->arena, AUTH_ACCESSOR_LEN + 1);
+    ASSERT(strlen(token->id) == AUTH_TOKEN_ID_LEN);
+    if (accessor == NULL)
+        return ST_NOMEM;
+    token->derived = false;
+    if (!chosen)
+        TRY(state_has_feature(s->txn, TOKEN_ACCESSOR_FEATURE, &token->derived));
+    if (token->derived)
+        TRY(token_accessor_of(bytes_str(token->id), accessor));
+    else
+        text_random(env, accessor, AUTH_ACCESSOR_LEN);
+    token->accessor = accessor;
+    return ST_OK;
 }
 
 enum status auth_token_create(const struct auth_scope *s, struct env *env, struct auth_token *token,
                               const char **bearer)
 {
-    struct arena *arena = s->txn->arena;
-    char *accessor = arena_alloc(arena, AUTH_ACCESSOR_LEN + 1);
-    char *made = arena_alloc(arena, TOKEN_SERVICE_LEN + 1);
+    bool chosen = *bearer != NULL;
 
     ASSERT(token->depth <= AUTH_TOKEN_DEPTH_MAX);
     ASSERT((token->depth == 0) == (token->parent[0] == '\0'));
     ASSERT(token->num_uses >= 0);
     ASSERT(token->created_ms == s->now_ms);
     ASSERT(token->expire_ms == 0 || token->expire_ms > s->now_ms);
-    if (accessor == NULL || made == NULL)
-        return ST_NOMEM;
     token->id = token->accessor = "";
     token->orphan = token->parent[0] == '\0';
     token->limited = token->num_uses != 0;
     if (auth_token_is_batch(token))
         return batch_seal(s, token, bearer);
-    text_random(env, accessor, AUTH_ACCESSOR_LEN);
-    token->accessor = accessor;
-    token_make(env, made);
-    bool chosen = *bearer != NULL;
     if (!chosen)
-        *bearer = made;
-    TRY(claim_id(s, bytes_str(*bearer), chosen, &token->id));
-    ASSERT(strlen(token->id) == AUTH_TOKEN_ID_LEN);
+        TRY(draw_bearer(s, env, bearer));
+    TRY(id_of(s, bytes_str(*bearer), &token->id));
+    if (chosen)
+        TRY(claim_id(s, token->id));
+    TRY(put_accessor(s, env, chosen, token));
     return token_store_add(s, token);
 }
 

@@ -1,6 +1,14 @@
 #include "auth/token_record.h"
 
-enum { FORMAT = 1, FLAG_RENEWABLE = 1, FLAG_BATCH = 2, FLAG_BOUND = 4, FLAG_KEEPS = 8, FLAGS = 15 };
+enum {
+    FORMAT = 1,
+    FLAG_RENEWABLE = 1,
+    FLAG_BATCH = 2,
+    FLAG_BOUND = 4,
+    FLAG_KEEPS = 8,
+    FLAG_DERIVED = 16,
+    FLAGS = 31
+};
 
 bool auth_token_is_batch(const struct auth_token *token)
 {
@@ -30,10 +38,10 @@ void token_record_put(const struct auth_token *t, struct buf *out)
 {
 
     buf_add_u8(out, FORMAT);
-    buf_add_u8(out,
-               (uint8_t)((t->renewable ? FLAG_RENEWABLE : 0) |
-                         (auth_token_is_batch(t) ? FLAG_BATCH : 0) |
-                         (t->bound_cidrs.n != 0 ? FLAG_BOUND : 0) | (t->keeps ? FLAG_KEEPS : 0)));
+    buf_add_u8(out, (uint8_t)((t->renewable ? FLAG_RENEWABLE : 0) |
+                              (auth_token_is_batch(t) ? FLAG_BATCH : 0) |
+                              (t->bound_cidrs.n != 0 ? FLAG_BOUND : 0) |
+                              (t->keeps ? FLAG_KEEPS : 0) | (t->derived ? FLAG_DERIVED : 0)));
     put_number(out, t->expire_ms);
     put_text(out, t->parent);
     buf_add_varint(out, t->depth);
@@ -145,6 +153,7 @@ enum status token_record_read(struct bytes record, struct arena *arena,
     t.renewable = (flags & FLAG_RENEWABLE) != 0;
     t.type = (flags & FLAG_BATCH) != 0 ? AUTH_TYPE_BATCH : AUTH_TYPE_SERVICE;
     t.keeps = (flags & FLAG_KEEPS) != 0;
+    t.derived = (flags & FLAG_DERIVED) != 0;
     uint64_t depth = reader_varint(&r);
     t.depth = (unsigned)depth;
     t.created_ms = read_below(&r, TEXT_CLOCK_END);

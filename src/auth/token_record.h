@@ -1,8 +1,8 @@
 /* The stored form of a token: compact, because there may be very many.
  *
  *   format   u8 = 1
- *   flags    u8: 1 renewable, 2 batch, 4 bound to addresses, 8 has keys below it (from
- *            TOKEN_KEEPS_FEATURE on)
+ *   flags    u8: 1 renewable, 2 batch, 4 bound to addresses; from TOKEN_KEEPS_FEATURE on 8 has
+ *            keys below it; from TOKEN_ACCESSOR_FEATURE on 16 accessor is derived
  *   expire   varint, ms; 0: never
  *   parent   text
  *   depth, created ms, renewed ms, creation ttl s, explicit max ttl s, period s, uses: varints
@@ -55,6 +55,7 @@ struct auth_token {
     bool orphan, renewable;
     bool limited; /* the token has a limited number of uses */
     bool keeps;   /* the token has, or had, a child, a lease or a cubbyhole (token.h, 4.) */
+    bool derived; /* the accessor is derived from the id (token_accessor.h) */
 };
 
 /* Whether the token is a batch token: an encrypted record that is stored nowhere. */

@@ -74,20 +74,33 @@ enum status token_store_exists(const struct auth_scope *s, const char *id)
 
 /* Changing tokens */
 
-/* token_store_put and expiry_put are exempt from the state limit, because they mostly replace a
- * record and an entry. The other keys of a new token are not exempt. */
-enum status token_store_put(const struct auth_scope *s, const struct auth_token *token)
+static enum status record_make(const struct auth_token *token, struct buf *record)
 {
-    CLEANUP(buf_done) struct buf record = {0};
-    struct bytes key;
-
     ASSERT(token->id[0] != '\0' && !auth_token_is_batch(token));
     /* token_record_read refuses a record beyond these bounds. */
     ASSERT(token->depth <= AUTH_TOKEN_DEPTH_MAX);
     ASSERT(token->expire_ms < TEXT_EXPIRY_END);
     ASSERT(token->created_ms < TEXT_CLOCK_END && token->renewed_ms < TEXT_CLOCK_END);
-    token_record_put(token, &record);
-    TRY(buf_status(&record));
+    token_record_put(token, record);
+    return buf_status(record);
+}
+
+static enum status put_new(const struct auth_scope *s, const struct auth_token *token)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    struct bytes key;
+    TRY(record_make(token, &record));
+    TRY(store_key(s, "token", token->id, NULL, &key));
+    return state_put(s->txn, key, buf_bytes(&record));
+}
+
+/* token_store_put and expiry_put are exempt from the state limit, because they mostly replace a
+ * record and an entry. The record of a new token is not exempt, so no new token is. */
+enum status token_store_put(const struct auth_scope *s, const struct auth_token *token)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    struct bytes key;
+    TRY(record_make(token, &record));
     TRY(store_key(s, "token", token->id, NULL, &key));
     return state_put_exempt(s->txn, key, buf_bytes(&record));
 }
@@ -150,12 +163,14 @@ enum status token_store_add(const struct auth_scope *s, const struct auth_token 
     struct bytes key;
 
     ASSERT(strlen(token->accessor) == AUTH_ACCESSOR_LEN);
-    TRY(token_store_put(s, token));
+    TRY(put_new(s, token));
     TRY(put_expiry(s, token));
     if (token->expire_ms != 0)
         TRY(lease_index_put(s->txn, s->ns, token->path, token->id));
-    TRY(store_key(s, "accessor", token->accessor, NULL, &key));
-    TRY(state_put(s->txn, key, bytes_str(token->id)));
+    if (!token->derived) {
+        TRY(store_key(s, "accessor", token->accessor, NULL, &key));
+        TRY(state_put(s->txn, key, bytes_str(token->id)));
+    }
     if (token->parent[0] == '\0')
         return ST_OK;
     TRY(token_store_keep(s, token->parent));
@@ -175,7 +190,8 @@ enum status token_store_delete(const struct auth_scope *s, const struct auth_tok
 {
     ASSERT(token->id[0] != '\0' && token->accessor[0] != '\0');
     TRY(delete_at(s, "token", token->id, NULL));
-    TRY(delete_at(s, "accessor", token->accessor, NULL));
+    if (!token->derived)
+        TRY(delete_at(s, "accessor", token->accessor, NULL));
     if (token->parent[0] != '\0')
         TRY(delete_at(s, "child", token->parent, token->id));
     if (token->expire_ms == 0)

@@ -1,7 +1,7 @@
 /* A stored token: its record, and the keys that are written and deleted with the record.
  *
  *   s/ns/NS/token/ID              the record (token_record.h)
- *   s/ns/NS/accessor/ACCESSOR     the id of the accessor's token
+ *   s/ns/NS/accessor/ACCESSOR     the id, unless the accessor is derived from it (token_accessor.h)
  *   s/ns/NS/child/PARENT/ID       a child of PARENT
  *   s/ns/NS/lease/PATH/ID         the token is a lease (lease/lease.h), unless it never ends
  *   s/expire/TIME/NS/token/ID     the time when it ends (lease/expiry.h)

@@ -1,4 +1,5 @@
 #include "auth/token_tree.h"
+#include "auth/token_accessor.h"
 #include "base/trace.h"
 #include "lease/lease.h"
 #include "state/feature.h"
@@ -84,15 +85,20 @@ static enum status has_more(const struct auth_scope *s, const char *id, bool *re
 
 /* Whether keys may be left below a token that ends. If the record does not say so, no key can be
  * added before this transaction is applied (token.h, 4.); builds before TOKEN_KEEPS_FEATURE added
- * keys without a word in the record. */
+ * keys without a word in the record. A token with a derived accessor was created later: its record
+ * says all. */
 static enum status leaves_keys(const struct auth_scope *s, const struct auth_token *token,
                                bool *ret_leaves)
 {
     bool raised, empty = true;
+    static_assert((int)TOKEN_ACCESSOR_FEATURE >= (int)TOKEN_KEEPS_FEATURE, "created later");
     ASSERT(token->id[0] != '\0');
+    *ret_leaves = token->keeps;
+    if (token->keeps || token->derived)
+        return ST_OK;
     *ret_leaves = true;
     TRY(state_has_feature(s->txn, TOKEN_KEEPS_FEATURE, &raised));
-    if (token->keeps || !raised)
+    if (!raised)
         return ST_OK;
     TRY(has_more(s, token->id, ret_leaves));
     for (size_t i = 0; i < ARRAY_LEN(kept) && !*ret_leaves; i++) {

@@ -5,7 +5,7 @@
  *   s/ns/ID/data/UUID/…      what a mount stores
  *   s/ns/ID/token/ID         a token; auth/token.h has the other keys of tokens
  *   s/ns/ID/cubby/ID/…       what a token keeps for itself; deleted with the token
- *   s/ns/ID/accessor/TEXT    the token that an accessor names
+ *   s/ns/ID/accessor/TEXT    the token of an accessor that is not derived from its id
  *   s/ns/ID/lease/LEASE      the index of leases; lease/lease.h, with token-lease/
  *   s/ns/ID/config/NAME      a setting of the cluster
  *   s/ns/ID/policy/NAME      a policy; auth/policy.h

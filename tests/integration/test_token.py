@@ -203,6 +203,41 @@ def test_what_tokens_leave_is_deleted(cluster):
     cluster.await_equal_roots()
 
 
+def listed(node, limit):
+    """The accessors in pages of `limit`."""
+    found, path = [], f"{BASE}accessors?limit={limit}"
+    while True:
+        answer = node.call("LIST", path)
+        if answer.status == 404:
+            return found
+        page = answer.data["keys"]
+        found += page
+        if len(page) < limit:
+            return found
+        path = f"{BASE}accessors?limit={limit}&after={page[-1]}"
+
+
+def test_the_pages_of_accessors_are_complete(cluster):
+    """Accessors are derived from ids or, where the client chose the bearer, in an index."""
+    drawn = [create(cluster, ttl=600) for _ in range(30)]
+    chosen = [create(cluster, ttl=600, id=f"paged-{n}") for n in range(30)]
+    made = sorted(auth["accessor"] for auth in drawn + chosen)
+    for node in cluster.nodes:
+        assert set(made) < set(accessors(cluster, node))
+        for limit in (1, 7, 1000):
+            pages = listed(node, limit)
+            assert pages == sorted(set(pages)), "out of order, or twice"
+            assert [name for name in pages if name in made] == made
+    for auth in drawn + chosen:
+        by_accessor = post(cluster.standbys()[0], "lookup-accessor", {"accessor": auth["accessor"]})
+        assert by_accessor.data["accessor"] == auth["accessor"]
+        assert post(cluster.nodes[0], "revoke-accessor", {"accessor": auth["accessor"]}).status == 204
+    assert not set(made) & set(accessors(cluster))
+    again = create(cluster, ttl=600, id="paged-0")
+    assert again["accessor"] not in made
+    assert post(cluster.nodes[0], "revoke", {"token": "paged-0"}).status == 204
+
+
 def test_expiry_and_revocation_hold_across_a_crash_of_the_leader():
     with Cluster() as cluster:
         top = create(cluster, ttl="10m")["client_token"]

@@ -4,7 +4,8 @@
 #include "front/secrets/secrets.h"
 
 static const struct route_table *const token_tables[] = {&token_create_table, &token_show_table,
-                                                         &token_life_table, &token_role_table};
+                                                         &token_life_table, &token_list_table,
+                                                         &token_role_table};
 
 static const struct route_api token_api = {.dialect = &secrets_dialect,
                                            .prefix = "auth/token/",

@@ -10,7 +10,7 @@ extern const struct module token_module;
 
 /* The rows of token_api, each table at the end of the file that it is named after. */
 extern const struct route_table token_create_table, token_show_table, token_life_table,
-    token_role_table;
+    token_list_table, token_role_table;
 
 /* Bodies. */
 struct token_named {

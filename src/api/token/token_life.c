@@ -2,7 +2,6 @@
 #include "api/token/token.h"
 #include "auth/token_ttl.h"
 #include "mount/mount_cache.h"
-#include "state/ns_key.h"
 
 #define INCREMENT                                  \
     FIELD(struct token_named, increment, DURATION, \
@@ -218,13 +217,6 @@ static enum status token_revoke_orphan(struct req *req)
 
 /* The rest */
 
-static enum status token_accessors(struct req *req)
-{
-    struct bytes prefix;
-    TRY(state_ns_key(req->arena, req->ns, "accessor", BYTES(""), NULL, &prefix));
-    return req_reply_listing(req, prefix);
-}
-
 static enum status token_tidy(struct req *req)
 {
     req->reply.http = 202;
@@ -271,11 +263,6 @@ static const struct route life_routes[] = {
      .handler = token_revoke_orphan,
      .body = &token_bearer_schema,
      .help = "End a token; its children become orphans. Needs sudo."},
-    {.method = METHOD_LIST,
-     .path = "accessors",
-     .handler = token_accessors,
-     .flags = ROUTE_SUDO,
-     .help = "The accessors of all tokens that are stored."},
     {.method = METHOD_POST,
      .path = "tidy",
      .handler = token_tidy,

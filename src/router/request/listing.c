@@ -20,21 +20,26 @@ static enum status first_behind(struct req *req, struct bytes prefix, struct byt
     return ST_OK;
 }
 
-static enum status read_window(struct req *req, struct bytes prefix, struct bytes *ret_from,
-                               size_t *ret_limit)
+static enum status read_limit(struct req *req, size_t *ret_limit)
 {
-    struct bytes after, limit;
+    struct bytes limit;
     int64_t n = 0;
-    TRY(req_query(req, "after", &after));
     TRY(req_query(req, "limit", &limit));
     if (limit.len != 0 && text_int_parse(limit, &n) != ST_OK)
         return req_fail(req, ST_INVALID, "limit: a whole number is expected");
     *ret_limit = n > 0 ? (size_t)n : SIZE_MAX;
-    if (after.len == 0)
-        return ST_OK;
-    if (after.len > STATE_KEY_MAX - prefix.len - 1)
+    return ST_OK;
+}
+
+enum status req_scan_after(struct req *req, struct bytes prefix, struct state_iter *iter)
+{
+    struct bytes after, from = {0};
+    TRY(req_query(req, "after", &after));
+    if (prefix.len + after.len >= STATE_KEY_MAX)
         return req_fail(req, ST_INVALID, "after: too long");
-    return first_behind(req, prefix, after, ret_from);
+    if (after.len != 0)
+        TRY(first_behind(req, prefix, after, &from));
+    return state_scan(req->txn, prefix, from, iter);
 }
 
 /* The next key without the prefix. ST_NOT_FOUND: there is none. */
@@ -49,16 +54,11 @@ static enum status next_key(struct req *req, struct state_iter *iter, struct byt
     return ret_name->data != NULL ? ST_OK : ST_NOMEM;
 }
 
-static enum status next_name(struct req *req, struct state_iter *iter, struct bytes *ret_name)
-{
-    return req->method == METHOD_SCAN ? next_key(req, iter, ret_name)
-                                      : state_iter_name(iter, ret_name);
-}
-
 /* A listing that is being written. Each name is written when it is found, because there may be
  * many. */
 struct listing {
-    struct state_iter *iter;
+    struct state_iter *iter; /* keys with the prefix; NULL: `given` has the names */
+    struct req_names *given;
     size_t limit;
     bool cut; /* the default limit may cut the listing: the request set no limit */
     struct text_writer names;
@@ -67,6 +67,14 @@ struct listing {
     struct buf info;
     struct text_writer details;
 };
+
+static enum status next_name(struct req *req, struct listing *l, struct bytes *ret_name)
+{
+    if (l->given != NULL)
+        return l->given->next(req, l->given, ret_name);
+    return req->method == METHOD_SCAN ? next_key(req, l->iter, ret_name)
+                                      : state_iter_name(l->iter, ret_name);
+}
 
 /* Memory that the details of one reply may take. */
 enum { DETAILS_BYTES_MAX = 32 * 1024 * 1024 };
@@ -120,7 +128,7 @@ static enum status write_names(struct req *req, struct listing *l)
     struct bytes name = {0};
     enum status st = ST_OK;
 
-    while (n < l->limit && (st = next_name(req, l->iter, &name)) == ST_OK) {
+    while (n < l->limit && (st = next_name(req, l, &name)) == ST_OK) {
         if (n++ == 0)
             open_listing(req, l);
         TRY(add_name(req, l, name));
@@ -132,7 +140,7 @@ static enum status write_names(struct req *req, struct listing *l)
     if (n == 0 || (st != ST_OK && st != ST_NOT_FOUND))
         return st;
     ASSERT(n <= l->limit);
-    if (l->cut && n == l->limit && next_name(req, l->iter, &(struct bytes){0}) == ST_OK)
+    if (l->cut && n == l->limit && next_name(req, l, &(struct bytes){0}) == ST_OK)
         req_warn(req, "More than %zu keys: get the rest with after=%.*s.", n,
                  (int)MIN(name.len, (size_t)200), (const char *)name.data);
     return close_listing(req, l);
@@ -140,7 +148,6 @@ static enum status write_names(struct req *req, struct listing *l)
 
 static enum status list(struct req *req, struct bytes prefix, struct listing *l)
 {
-    struct bytes from = {0};
     size_t most = l->put != NULL               ? REQ_DETAILS_MAX
                   : req->method == METHOD_SCAN ? REQ_SCAN_MAX
                                                : SIZE_MAX;
@@ -149,11 +156,11 @@ static enum status list(struct req *req, struct bytes prefix, struct listing *l)
     l->iter = arena_alloc(req->arena, sizeof *l->iter);
     if (l->iter == NULL)
         return ST_NOMEM;
-    TRY(read_window(req, prefix, &from, &l->limit));
+    TRY(read_limit(req, &l->limit));
     ASSERT(l->limit > 0);
     l->cut = l->limit > most;
     l->limit = MIN(l->limit, most);
-    TRY(state_scan(req->txn, prefix, from, l->iter));
+    TRY(req_scan_after(req, prefix, l->iter));
     return write_names(req, l);
 }
 
@@ -161,6 +168,14 @@ enum status req_reply_listing(struct req *req, struct bytes prefix)
 {
     struct listing l = {0};
     return list(req, prefix, &l);
+}
+
+enum status req_reply_names(struct req *req, struct req_names *names)
+{
+    struct listing l = {.given = names};
+    ASSERT(names->next != NULL);
+    TRY(read_limit(req, &l.limit));
+    return write_names(req, &l);
 }
 
 enum status req_reply_details(struct req *req, struct bytes prefix,

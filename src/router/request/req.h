@@ -182,6 +182,17 @@ NODISCARD enum status req_reply_keys(struct req *req, const char *const *keys, s
  * there are more, a warning says how to go on. ST_NOT_FOUND: there are no names. ST_INVALID: the
  * limit is no number. Else as state_scan. */
 NODISCARD enum status req_reply_listing(struct req *req, struct bytes prefix);
+/* Names that are not those below one prefix, for req_reply_names. `next` gives the next name, which
+ * lives until the next call. ST_NOT_FOUND: there are no more. Any other status ends the listing. */
+struct req_names {
+    enum status (*next)(struct req *req, struct req_names *names, struct bytes *ret_name);
+};
+/* As req_reply_listing, with the names that the caller gives in their order: those behind the
+ * parameter `after`. */
+NODISCARD enum status req_reply_names(struct req *req, struct req_names *names);
+/* Begin to walk over the keys of `prefix` behind the parameter `after`. As state_scan; ST_INVALID:
+ * `after` is given more than once, or too long. */
+NODISCARD enum status req_scan_after(struct req *req, struct bytes prefix, struct state_iter *iter);
 /* As req_reply_listing, with a second member `key_info`: one JSON value for each name, which `put`
  * writes for the whole key. REQ_DETAILS_MAX names at most, fewer where they take much memory; if
  * there are more, a warning says how to go on. Also any status that `put` returns. */

@@ -132,7 +132,7 @@ static const struct schema sys_counters_reply = SCHEMA(struct counters_out, coun
 static enum status sys_counters_tokens(struct req *req)
 {
     struct bytes prefix;
-    TRY(state_ns_key(req->arena, req->ns, "accessor", BYTES(""), NULL, &prefix));
+    TRY(state_ns_key(req->arena, req->ns, "token", BYTES(""), NULL, &prefix));
     const struct kinds_out kinds = {&(struct total_out){(int64_t)state_count(req->txn, prefix)}};
     return req_reply(req, &(struct counters_out){&kinds});
 }
