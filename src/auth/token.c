@@ -52,6 +52,8 @@ static enum status ancestors_walk(const struct auth_scope *s, const char *parent
 {
     for (unsigned i = 0; i <= AUTH_TOKEN_DEPTH_MAX && parent[0] != '\0'; i++) {
         struct token_ref *ref = NULL;
+        if (s->caller != NULL && strcmp(s->caller->id, parent) == 0)
+            return ST_OK; /* the caller and its ancestors are valid */
         enum status st = token_store_hold(s, parent, &ref);
         if (st == ST_NOT_FOUND) {
             TRY(token_tree_left_children(s, parent));

@@ -131,14 +131,26 @@ struct token_ref *token_cache_seen(const struct token_cache *cache, const char *
     return ref;
 }
 
-struct token_ref *token_cache_get(const struct token_cache *cache, struct bytes key,
-                                  struct state_stamp stamp)
+/* The entry of a key; NULL: there is none. */
+static struct token_ref *find(const struct token_cache *cache, struct bytes key)
 {
     const uint8_t *slash = memrchr(key.data, '/', key.len);
     ASSERT(slash != NULL);
     struct token_ref *ref = cache->slots[slot_of((const char *)slash + 1)];
+    return ref != NULL && bytes_eq(ref->key, key) ? ref : NULL;
+}
+
+bool token_cache_has(const struct token_cache *cache, struct bytes key)
+{
+    return find(cache, key) != NULL;
+}
+
+struct token_ref *token_cache_get(const struct token_cache *cache, struct bytes key,
+                                  struct state_stamp stamp)
+{
+    struct token_ref *ref = find(cache, key);
     ASSERT(stamp.modified != 0); /* a staged record has no stamp, and is not kept */
-    if (ref == NULL || !bytes_eq(ref->key, key))
+    if (ref == NULL)
         return NULL;
     bool same = ref->stamp.modified == stamp.modified && ref->stamp.seal == stamp.seal;
     if (!same && !planted(PLANT_R3_REVOKED_ELSEWHERE))

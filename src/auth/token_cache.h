@@ -37,6 +37,8 @@ void token_ref_see(struct token_ref *ref, uint64_t view);
 struct token_ref *token_cache_seen(const struct token_cache *cache, const char *ns, const char *id,
                                    uint64_t view);
 
+/* Whether a token of `key` is cached, with whatever stamp. */
+bool token_cache_has(const struct token_cache *cache, struct bytes key);
 /* The cached token of `key` and `stamp`, with a reference that the caller drops; NULL: not cached.
  */
 struct token_ref *token_cache_get(const struct token_cache *cache, struct bytes key,

@@ -23,6 +23,9 @@ struct auth_scope {
     struct token_cache *cache; /* cache of tokens; NULL: none */
     const char *ns;
     int64_t now_ms; /* cluster time of the transaction */
+    /* A token that this transaction has found valid and does not end: its record, and those of its
+     * ancestors, need not be read again. NULL: none. */
+    const struct auth_token *caller;
 };
 
 /* The decoded record of an id, with a reference that the caller drops (token_cache.h). The
@@ -30,7 +33,8 @@ struct auth_scope {
  * ST_NOT_FOUND; else as state_get. */
 NODISCARD enum status token_store_hold(const struct auth_scope *scope, const char *id,
                                        struct token_ref **ret_ref);
-/* As token_store_hold, with a copy of the token in the arena; `id` is borrowed. */
+/* As token_store_hold, with a copy of the token in the arena; `id` is borrowed. The record is not
+ * added to the cache: a token whose bearer is not sent is rarely read twice. */
 NODISCARD enum status token_store_load(const struct auth_scope *scope, const char *id,
                                        struct auth_token *ret_token);
 /* Whether a token of this id is stored. ST_OK, ST_NOT_FOUND; else as state_exists. */

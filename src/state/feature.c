@@ -10,8 +10,14 @@ enum status state_has_feature(struct state_txn *txn, uint16_t level, bool *ret_h
 
     ASSERT(txn->open);
     ASSERT(level > RLOG_FEATURE_FIRST && level <= RLOG_FEATURE);
+    if (txn->feature >= level) {
+        *ret_has = true;
+        return ST_OK;
+    }
     if (store_get(&txn->pin, key, &item) == ST_OK && text_int_parse(item.value, &reached) != ST_OK)
         reached = RLOG_FEATURE_FIRST; /* the text is no number: it raises nothing */
     *ret_has = reached >= level;
+    if (*ret_has)
+        txn->feature = level;
     return *ret_has ? ST_OK : txn_note_key(txn, key, item.modified);
 }

@@ -31,6 +31,7 @@ struct state_txn {
     struct state_set writes, drops;  /* staged keys; staged deletions of whole prefixes */
     struct state_op *ops, *last_op;  /* everything staged, in order, for state_rollback */
     size_t size;                     /* state_size */
+    uint16_t feature;                /* level that state_has_feature found reached; 0: none */
     enum status status;              /* first failure; the transaction then cannot commit */
     bool open, confirmed;
     bool read_only; /* reads are not recorded */

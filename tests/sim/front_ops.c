@@ -124,6 +124,19 @@ static enum status load(struct request *r, uint64_t number, struct auth_token *r
     return bearer == NULL ? ST_NOMEM : auth_token_load(&r->scope, bytes_str(bearer), ret_token);
 }
 
+/* The token of the sender, as src/router finds it. ST_DENIED: it is not good. */
+static enum status hold(struct request *r, struct auth_token *ret_asker, struct token_ref **ret_ref)
+{
+    const char *bearer = bearer_of(r, r->op.by);
+    const struct auth_token *held;
+    if (bearer == NULL)
+        return ST_NOMEM;
+    TRY(auth_token_hold(&r->scope, bytes_str(bearer), &held, ret_ref));
+    r->scope.caller = held->limited ? NULL : held;
+    *ret_asker = *held;
+    return ST_OK;
+}
+
 static enum status differ(struct request *r)
 {
     r->answer.verdict = FRONT_DIFFER;
@@ -316,8 +329,9 @@ static enum status handle(struct request *r, const struct auth_token *asker)
     return ST_INVALID;
 }
 
-/* What the framework stages stays staged when the handler fails (PROTOCOL R3). */
-static enum status compute(struct request *r)
+/* What the framework stages stays staged when the handler fails (PROTOCOL R3). *ref is for the
+ * caller to drop in every case. */
+static enum status run_handler(struct request *r, struct token_ref **ref)
 {
     struct auth_token asker = {0};
     struct front_answer *a = &r->answer;
@@ -326,7 +340,7 @@ static enum status compute(struct request *r)
     a->time_ms = r->scope.now_ms;
     a->uses_left = -1;
     if (r->op.kind != FRONT_BOOTSTRAP && r->op.kind != FRONT_USE) {
-        enum status st = load(r, r->op.by, &asker);
+        enum status st = hold(r, &asker, ref);
         if (st == ST_DENIED) {
             a->verdict = FRONT_REFUSED;
             return ST_OK;
@@ -339,6 +353,15 @@ static enum status compute(struct request *r)
     struct state_mark mark = state_mark(&r->txn);
     TRY(handle(r, &asker));
     return a->verdict == FRONT_DONE ? ST_OK : state_rollback(&r->txn, mark);
+}
+
+static enum status compute(struct request *r)
+{
+    struct token_ref *ref = NULL;
+    enum status st = run_handler(r, &ref);
+    r->scope.caller = NULL; /* it may lie in `ref` */
+    token_ref_drop(ref);
+    return st;
 }
 
 /* Running */

@@ -1,5 +1,6 @@
 /* Show what a token is. */
 #include "api/token/token.h"
+#include "auth/token_cache.h"
 
 static const struct field bearer_fields[] = {
     FIELD(struct token_named, token, STRING, .preset = "", .hidden = true, .help = "The token."),
@@ -98,14 +99,19 @@ static enum status token_lookup(struct req *req)
 {
     const struct token_named *in = req_body(req);
     const struct auth_scope scope = req_scope(req);
-    struct auth_token token;
+    const struct auth_token *token;
+    struct token_ref *ref;
+    ASSERT(req->token != NULL);
     if (in->token[0] == '\0')
         return token_lookup_self(req);
-    enum status st = auth_token_load(&scope, bytes_str(in->token), &token);
+    /* a service may look up the tokens of its clients again and again: keep them in the cache */
+    enum status st = auth_token_hold(&scope, bytes_str(in->token), &token, &ref);
     if (st == ST_DENIED)
         return req_fail(req, ST_DENIED, "bad token");
     TRY(st);
-    return reply_lookup(req, bytes_str(in->token), &token);
+    st = reply_lookup(req, bytes_str(in->token), token);
+    token_ref_drop(ref);
+    return st;
 }
 
 static enum status token_lookup_accessor(struct req *req)

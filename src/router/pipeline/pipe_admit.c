@@ -93,6 +93,7 @@ static enum status begin_txn(struct pipe *p)
     if (confirmed && p->mode != PIPE_RECORDED && !pipe_must_settle_id(p))
         state_set_read_only(&p->run->txn);
     req->txn = &p->run->txn;
+    req->caller = NULL;
     p->run->mark = state_mark(&p->run->txn);
     return host->audit != NULL ? pipe_find_devices(p) : ST_OK;
 }

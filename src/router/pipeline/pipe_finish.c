@@ -45,6 +45,7 @@ static enum status begin_finish(struct pipe *p)
     ASSERT(!p->run->txn.open);
     TRY(state_begin(p->worker->state, req->arena, NULL, &p->run->txn));
     req->txn = &p->run->txn;
+    req->caller = NULL; /* this transaction does not read the token */
     p->run->mark = state_mark(&p->run->txn);
     TRY(stage_route(req, p->worker->router));
     bool same = req->route == route;

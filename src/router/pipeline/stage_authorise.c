@@ -17,7 +17,7 @@ void stage_forget_token(struct req *req)
 {
     token_ref_drop(req->token_ref);
     req->token_ref = NULL;
-    req->token = NULL;
+    req->token = req->caller = NULL;
     req->acl = NULL;
 }
 
@@ -35,6 +35,7 @@ enum status stage_authenticate(struct req *req, const struct router_request *req
                         "this node does not know the time of the cluster yet, by which the token "
                         "expires");
     req->token = token;
+    req->caller = token->limited ? NULL : token;
     return ST_OK;
 }
 

@@ -27,7 +27,8 @@ struct auth_scope req_scope(const struct req *req)
                                .cipher = req->cipher,
                                .cache = req->tokens,
                                .ns = req->ns,
-                               .now_ms = req->now_ms};
+                               .now_ms = req->now_ms,
+                               .caller = req->caller};
 }
 
 struct held_acl {

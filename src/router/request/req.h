@@ -80,12 +80,14 @@ struct req {
     const struct route_api *api;
     /* mount that serves the request, valid until the transaction ends; NULL at fixed paths */
     const struct mount *mount;
-    const struct auth_token *token; /* valid until the reply is sent; NULL: no token */
-    struct token_ref *token_ref;    /* cache entry with `token`; NULL: `token` is in the arena */
-    const struct acl *acl;          /* rights of the token; NULL without a token */
-    struct acl_cache *acls;         /* ACL cache of the worker */
-    struct bytes bearer;            /* the token as the client sent it */
-    const char *peer;               /* address and port of the client */
+    const struct auth_token *token;  /* valid until the reply is sent; NULL: no token */
+    struct token_ref *token_ref;     /* cache entry with `token`; NULL: `token` is in the arena */
+    const struct auth_token *caller; /* `token`, for auth_scope; NULL: `txn` did not read the token,
+                                        or this request may be its last use */
+    const struct acl *acl;           /* rights of the token; NULL without a token */
+    struct acl_cache *acls;          /* ACL cache of the worker */
+    struct bytes bearer;             /* the token as the client sent it */
+    const char *peer;                /* address and port of the client */
     struct bytes accept; /* header Accept, for ROUTE_OPEN_METRICS alone; data NULL: absent */
     struct bytes accept_encoding;      /* header Accept-Encoding, for ROUTE_TOKEN_OPTIONAL alone */
     struct openapi_cache *docs;        /* OpenAPI cache of the worker */
