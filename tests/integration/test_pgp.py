@@ -7,6 +7,7 @@ import pytest
 from cluster import Cluster
 from commands import Cli
 from gnupg import ALGORITHMS, Gpg
+from test_ceremonies import ATTEMPT, call, give, is_root
 from test_shamir import SHAMIR, ShamirCluster, refused, unseal
 
 KINDS = list(ALGORITHMS)
@@ -153,3 +154,62 @@ def test_the_command_line_reads_keys_from_files(gpg, tmp_path):
         for each in coded:
             cli("operator", "unseal", gpg.decrypt(base64.b64decode(each)))
         assert cli.json("status")["sealed"] is False
+
+
+@pytest.fixture(scope="module")
+def shamir():
+    with ShamirCluster() as c:
+        c.open_all()
+        yield c
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_root_token_is_encrypted_for_its_holder(gpg, shamir, kind):
+    node = shamir.nodes[0]
+    begun = call(node, "PUT", ATTEMPT, {"pgp_key": text(gpg.public(kind))})
+    assert begun["pgp_fingerprint"] == gpg.fingerprint(kind) and begun["otp"] == ""
+    refused(node.call("PUT", ATTEMPT, {}, token=""), "already in progress")
+    assert call(shamir.nodes[1], "GET", ATTEMPT)["pgp_fingerprint"] == gpg.fingerprint(kind)
+    done = give(node, begun["nonce"], shamir.keys[:3])
+    assert done["complete"] and done["encoded_token"] == done["encoded_root_token"]
+    assert done["pgp_fingerprint"] == gpg.fingerprint(kind)
+    assert is_root(node, gpg.decrypt(base64.b64decode(done["encoded_token"])))
+    assert call(node, "GET", ATTEMPT)["pgp_fingerprint"] == ""
+
+
+def test_a_key_for_a_root_token_is_judged_at_the_beginning(gpg, shamir):
+    node = shamir.nodes[1]
+    for body, word in (
+        ({"pgp_key": "keybase:x"}, "pgp_key: a key is expected"),
+        ({"pgp_key": text(gpg.private("rsa"))}, "pgp_key: the key is a private key"),
+        ({"pgp_key": text(gpg.public("rsa")), "otp": "0" * 28}, "exclude each other"),
+    ):
+        refused(node.call("PUT", ATTEMPT, body, token=""), word)
+        assert call(node, "GET", ATTEMPT)["started"] is False
+
+
+def test_an_attempt_with_a_key_goes_on_with_another_active_node(gpg):
+    with ShamirCluster() as cluster:
+        cluster.open_all()
+        old = cluster.active()
+        nonce = call(old, "PUT", ATTEMPT, {"pgp_key": text(gpg.public("curve25519"))})["nonce"]
+        give(old, nonce, cluster.keys[:1])
+        call(old, "PUT", "/v1/sys/step-down", token=cluster.token, status=204)
+        while (new := cluster.active()) is old:
+            pass
+        done = give(new, nonce, cluster.keys[1:3])
+        assert done["complete"] and done["progress"] == 3
+        assert is_root(new, gpg.decrypt(base64.b64decode(done["encoded_token"])))
+
+
+def test_the_command_line_makes_a_root_token_for_a_key(gpg, shamir, tmp_path):
+    cli = Cli(shamir, tmp_path)
+    key = tmp_path / "key"
+    key.write_bytes(gpg.public("rsa"))
+    root = ("operator", "generate-root")
+    assert "keybase" in cli(*root, "-init", "-pgp-key=keybase:x", code=1).stderr
+    shown = cli(*root, "-init", f"-pgp-key={key}").stdout
+    assert gpg.fingerprint("rsa") in shown and "OTP  " not in shown
+    for share in shamir.keys[:3]:
+        done = cli.json(*root, share)
+    assert is_root(shamir.nodes[0], gpg.decrypt(base64.b64decode(done["encoded_token"])))

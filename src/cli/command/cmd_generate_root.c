@@ -23,6 +23,7 @@ static int attempt_show(struct cli *cli, const struct text_value *answer)
                                                {"Started", "started"},
                                                {"Progress", "progress"},
                                                {"Complete", "complete"},
+                                               {"PGP Fingerprint", "pgp_fingerprint"},
                                                {"Encoded Token", "encoded_token"},
                                                {"OTP", "otp"},
                                                {"OTP Length", "otp_length"}};
@@ -43,9 +44,10 @@ static int attempt_begin(struct cli *cli)
     struct cli_reply reply = {0};
     text_open_object(&w);
     cli_put_text(cli, &w, "otp", "otp");
-    cli_put_text(cli, &w, "pgp-key", "pgp_key");
+    int code = ceremony_put_pgp_key(cli, &w, "pgp-key", "pgp_key");
     text_close(&w);
-    int code = cli_request(cli, "PUT", ATTEMPT, &body, &reply);
+    if (code == CLI_OK)
+        code = cli_request(cli, "PUT", ATTEMPT, &body, &reply);
     return code != CLI_OK ? code : attempt_show(cli, cli_parse_reply(cli, &reply));
 }
 
@@ -170,7 +172,8 @@ static int cmd_generate_root(struct cli *cli)
 static const struct cli_flag generate_root_flags[] = {
     {"init", CLI_BOOL, "begin an attempt"},
     {"otp", CLI_TEXT, "one-time password, for -init and -decode"},
-    {"pgp-key", CLI_TEXT, "PGP key to encrypt the token with"},
+    {"pgp-key", CLI_FILE,
+     "with -init: file with a PGP public key, to encrypt the token; decode by base64 -d | gpg -d"},
     {"nonce", CLI_TEXT, "nonce of the attempt; default: that of the attempt in progress"},
     {"status", CLI_BOOL, "show the progress of the attempt"},
     {"cancel", CLI_BOOL, "cancel the attempt"},

@@ -1,8 +1,10 @@
 /* Ceremonies, stored under the local key ring:
  *
- *   version u8 = 1, phase u8, block nonce, expire u64 ms, seal u64, block otp, block given,
+ *   version u8, phase u8, block nonce, expire u64 ms, seal u64, block otp, block given,
  *   shares u8, threshold u8, verify u8, block nonce of giving back, block key, block new shares,
- *   block last share */
+ *   block last share; in version 2: backup u8, block recipients
+ *
+ * Version 2 is written where there are recipients. An older build ignores such an attempt. */
 #include "api/sys/seal/sys_ceremony.h"
 #include "api/sys/seal/sys_keys.h"
 #include "barrier/shamir.h"
@@ -23,7 +25,7 @@ const struct schema sys_share_schema = {.fields = share_fields,
 
 #define CEREMONY_PREFIX STATE_LOCAL "ceremony/"
 
-enum { CEREMONY_FORMAT = 1 };
+enum { CEREMONY_PLAIN = 1, CEREMONY_WITH_RECIPIENTS = 2 };
 
 static const char *const kind_names[CEREMONY_KINDS] = {
     [CEREMONY_ROOT] = "generate-root",
@@ -56,7 +58,7 @@ static enum status decode_rekey(struct reader *r, struct ceremony_rekey *ret)
     k.shares.bytes = k.shares.n > 1 ? SYS_SHARE_BYTES_MAX : SEAL_KEY_BYTES;
     k.shares.data = issued.data;
     k.verify = verify != 0;
-    if (reader_end(r) != ST_OK || verify > 1 || k.shares.threshold > k.shares.n ||
+    if (r->failed || verify > 1 || k.shares.threshold > k.shares.n ||
         (nonce.len != 0 && nonce.len != TEXT_UUID_LEN) ||
         (k.key.len != 0 && k.key.len != SEAL_KEY_BYTES) ||
         issued.len != (k.key.len != 0 ? k.shares.n * k.shares.bytes : 0))
@@ -65,6 +67,21 @@ static enum status decode_rekey(struct reader *r, struct ceremony_rekey *ret)
         memcpy(k.nonce, nonce.data, nonce.len);
     *ret = k;
     return ST_OK;
+}
+
+/* Read the end of a record. */
+static enum status decode_recipients(struct reader *r, uint8_t format, struct ceremony *ret)
+{
+    if (format == CEREMONY_WITH_RECIPIENTS) {
+        uint8_t backup = reader_u8(r);
+        ret->recipients = reader_block(r);
+        ret->backup = backup != 0;
+        if (backup > 1 || ret->recipients.len == 0)
+            return ST_CORRUPT;
+    } else if (format != CEREMONY_PLAIN) {
+        return ST_CORRUPT;
+    }
+    return reader_end(r) == ST_OK ? ST_OK : ST_CORRUPT;
 }
 
 /* Read a record into an empty attempt. The record holds the stamp of the seal that the attempt was
@@ -80,7 +97,7 @@ static enum status decode(struct bytes stored, struct ceremony *ret)
     c.seal.stamp = reader_u64(&r);
     c.otp = reader_block(&r);
     c.given = reader_block(&r);
-    if (format != CEREMONY_FORMAT || decode_rekey(&r, &c.rekey) != ST_OK ||
+    if (decode_rekey(&r, &c.rekey) != ST_OK || decode_recipients(&r, format, &c) != ST_OK ||
         phase == CEREMONY_NONE || phase > CEREMONY_DONE || nonce.len != TEXT_UUID_LEN ||
         expire_ms >= (uint64_t)TEXT_EXPIRY_END)
         return ST_CORRUPT;
@@ -171,6 +188,13 @@ enum status ceremony_begin(struct req *req, enum ceremony_kind kind, struct cere
     return ST_OK;
 }
 
+enum status ceremony_recipients(struct req *req, const struct ceremony *c,
+                                struct sys_recipients *ret_recipients)
+{
+    ASSERT(c->phase != CEREMONY_NONE || c->recipients.len == 0);
+    return sys_recipients_decode(req->arena, c->recipients, ret_recipients);
+}
+
 static void encode_rekey(const struct ceremony_rekey *k, struct buf *out)
 {
     size_t issued = k->key.len != 0 ? k->shares.n * k->shares.bytes : 0;
@@ -197,7 +221,9 @@ enum status ceremony_save(struct req *req, struct ceremony *c)
     ASSERT(c->phase == CEREMONY_GIVING || c->rekey.key.len != 0);
     bool waits = c->known && c->phase != CEREMONY_DONE;
     c->expire_ms = waits ? 0 : req->now_ms + CEREMONY_PATIENCE_MS;
-    buf_add_u8(&record, CEREMONY_FORMAT);
+    bool plain = c->recipients.len == 0;
+    ASSERT(!plain || !c->backup);
+    buf_add_u8(&record, plain ? CEREMONY_PLAIN : CEREMONY_WITH_RECIPIENTS);
     buf_add_u8(&record, (uint8_t)c->phase);
     buf_add_block(&record, bytes_str(c->nonce));
     buf_add_u64(&record, (uint64_t)c->expire_ms);
@@ -205,6 +231,10 @@ enum status ceremony_save(struct req *req, struct ceremony *c)
     buf_add_block(&record, c->otp);
     buf_add_block(&record, c->given);
     encode_rekey(&c->rekey, &record);
+    if (!plain) {
+        buf_add_u8(&record, c->backup);
+        buf_add_block(&record, c->recipients);
+    }
     TRY(buf_status(&record));
     return state_put(req->txn, key, buf_bytes(&record));
 }

@@ -23,7 +23,7 @@
 #ifndef HOLDFAST_API_SYS_SEAL_SYS_CEREMONY_H
 #define HOLDFAST_API_SYS_SEAL_SYS_CEREMONY_H
 
-#include "api/sys/seal/sys_shares.h"
+#include "api/sys/seal/sys_recipients.h"
 #include "state/state_core.h"
 #include "text/random.h"
 
@@ -50,6 +50,8 @@ struct ceremony {
     int64_t expire_ms;             /* cluster time, 0: never */
     struct bytes otp;              /* one-time pad of CEREMONY_ROOT, as text */
     struct bytes given;            /* the shares that were given, in one run of bytes */
+    struct bytes recipients;       /* as sys_recipients_encode stores them; empty: none */
+    bool backup;                   /* the encrypted shares are to be kept */
     struct ceremony_rekey rekey;
 
     struct seal_info seal; /* the present seal; the record holds its stamp only */
@@ -65,6 +67,9 @@ bool ceremony_is_under_way(const struct ceremony *ceremony);
  * else as ceremony_find. */
 NODISCARD enum status ceremony_begin(struct req *req, enum ceremony_kind kind,
                                      struct ceremony *ret_ceremony);
+/* The people whom the attempt encrypts for. ST_NOMEM, ST_CORRUPT. */
+NODISCARD enum status ceremony_recipients(struct req *req, const struct ceremony *ceremony,
+                                          struct sys_recipients *ret_recipients);
 /* Stage the attempt, or its deletion in phase CEREMONY_NONE. As state_put. */
 NODISCARD enum status ceremony_save(struct req *req, struct ceremony *ceremony);
 

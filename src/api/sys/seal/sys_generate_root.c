@@ -1,6 +1,6 @@
 /* A new root token, made by the holders of enough key shares. The reply holds the token encrypted
- * with a one-time pad. Only the client that begins the attempt knows the pad, so no other holder
- * reads the token. */
+ * with a one-time pad, or with a PGP key. Only the client that begins the attempt knows the pad or
+ * chooses the key, so no other holder reads the token. */
 #include "api/sys/seal/sys_ceremony.h"
 #include "api/sys/sys.h"
 #include "barrier/token.h"
@@ -20,7 +20,9 @@ static const struct field attempt_fields[] = {
           .help =
               "One-time password that the token will be combined with, as long as a token; none: "
               "a random one, which is shown once."),
-    FIELD(struct sys_generate_root, pgp_key, STRING, .help = "Not available."),
+    FIELD(struct sys_generate_root, pgp_key, STRING,
+          .help =
+              "PGP public key in base64, to encrypt the token in place of a one-time password."),
 };
 static const struct schema sys_generate_root_schema = {.fields = attempt_fields,
                                                        .n = ARRAY_LEN(attempt_fields),
@@ -55,11 +57,23 @@ static const struct field root_fields[] = {
 };
 static const struct schema sys_generate_root_reply = SCHEMA(struct root_out, root_fields);
 
+/* The fingerprint of the key that the attempt encrypts for; "": of none. */
+static enum status fingerprint(struct req *req, const struct ceremony *c, const char **ret)
+{
+    struct sys_recipients to = {0};
+    struct field_strings prints;
+    TRY(ceremony_recipients(req, c, &to));
+    TRY(sys_recipients_fingerprints(req, &to, &prints));
+    ASSERT(prints.n <= 1);
+    *ret = prints.n != 0 ? prints.items[0] : "";
+    return ST_OK;
+}
+
 /* `coded`: the encoded token, "" before the end. `otp`: "" where the reply does not show it. */
 static enum status reply_with(struct req *req, const struct ceremony *c, const char *coded,
                               const char *otp)
 {
-    const struct root_out out = {
+    struct root_out out = {
         .nonce = c->nonce,
         .started = c->phase != CEREMONY_NONE,
         .progress = ceremony_progress(c),
@@ -67,11 +81,11 @@ static enum status reply_with(struct req *req, const struct ceremony *c, const c
         .complete = coded[0] != '\0',
         .encoded_token = coded,
         .encoded_root_token = coded,
-        .pgp_fingerprint = "",
         .otp = otp,
         .otp_length = TOKEN_SERVICE_LEN,
     };
-    ASSERT(!out.complete || strlen(coded) <= CODED_MAX);
+    ASSERT(!out.complete || strlen(coded) <= CODED_MAX || c->recipients.len != 0);
+    TRY(fingerprint(req, c, &out.pgp_fingerprint));
     return req_reply(req, &out);
 }
 
@@ -82,35 +96,62 @@ static enum status sys_generate_root_read(struct req *req)
     return reply_with(req, &c, "", "");
 }
 
+/* Judge the key on the pool: that takes milliseconds. */
+static enum status sys_generate_root_prepare(struct req *req)
+{
+    const struct sys_generate_root *in = req_body(req);
+    struct sys_recipients *to = arena_zalloc(req->arena, sizeof *to);
+    ASSERT(!req_in_txn(req));
+    if (to == NULL)
+        return ST_NOMEM;
+    if (in->pgp_key != NULL && in->pgp_key[0] != '\0' && in->otp != NULL && in->otp[0] != '\0')
+        return req_fail(req, ST_INVALID, "otp and pgp_key exclude each other");
+    TRY(sys_recipient_read(req, "pgp_key", in->pgp_key, to));
+    req->prepared = to;
+    return ST_OK;
+}
+
+/* Set the one-time password: that of the request, or a random one, which is `ret_made`. */
+static enum status choose_otp(struct req *req, const char *wish, struct ceremony *c,
+                              const char **ret_made)
+{
+    if (wish != NULL && wish[0] != '\0') {
+        c->otp = bytes_str(wish);
+    } else {
+        char *made = arena_alloc(req->arena, TOKEN_SERVICE_LEN + 1);
+        if (made == NULL)
+            return ST_NOMEM;
+        text_random(req->env, made, TOKEN_SERVICE_LEN);
+        c->otp = bytes_str(made);
+        *ret_made = made;
+    }
+    if (c->otp.len != TOKEN_SERVICE_LEN)
+        return req_fail(req, ST_INVALID, "otp: OTP string is wrong length: %d are expected",
+                        TOKEN_SERVICE_LEN);
+    ASSERT(c->recipients.len == 0);
+    return ST_OK;
+}
+
 static enum status sys_generate_root_begin(struct req *req)
 {
     const struct sys_generate_root *in = req_body(req);
+    const struct sys_recipients *to = req->prepared;
+    const char *made = "";
     struct ceremony c;
-    char *made = NULL;
 
-    if (in->pgp_key != NULL && in->pgp_key[0] != '\0')
-        return req_fail(req, ST_UNIMPLEMENTED, "pgp_key: PGP keys are not available");
     enum status st = ceremony_begin(req, CEREMONY_ROOT, &c);
     if (st == ST_EXISTS)
         return req_fail(req, ST_INVALID, "root generation already in progress");
     TRY(st);
-    if (in->otp != NULL && in->otp[0] != '\0') {
-        c.otp = bytes_str(in->otp);
-    } else {
-        made = arena_alloc(req->arena, TOKEN_SERVICE_LEN + 1);
-        if (made == NULL)
-            return ST_NOMEM;
-        text_random(req->env, made, TOKEN_SERVICE_LEN);
-        c.otp = bytes_str(made);
-    }
-    if (c.otp.len != TOKEN_SERVICE_LEN)
-        return req_fail(req, ST_INVALID, "otp: OTP string is wrong length: %d are expected",
-                        TOKEN_SERVICE_LEN);
+    if (to->n != 0)
+        TRY(sys_recipients_encode(req->arena, to, &c.recipients));
+    else
+        TRY(choose_otp(req, in->otp, &c, &made));
     ASSERT(c.phase == CEREMONY_GIVING);
     TRY(ceremony_save(req, &c));
     req->told = "the making of a root token was begun";
     req->begins_attempt = true;
-    return reply_with(req, &c, "", made != NULL ? made : "");
+    return reply_with(req, &c, "", made);
 }
 
 static enum status sys_generate_root_cancel(struct req *req)
@@ -124,28 +165,44 @@ static enum status sys_generate_root_cancel(struct req *req)
     return ceremony_save(req, &c);
 }
 
-static enum status make_token(struct req *req, struct bytes otp, char ret_coded[CODED_MAX + 1])
+/* Combine the token with the one-time password. */
+static enum status mix_token(struct req *req, const char *bearer, struct bytes otp,
+                             const char **ret_coded)
 {
-    struct auth_token token = auth_token_root(req->now_ms);
-    struct auth_scope scope = req_scope(req);
     uint8_t mixed[TOKEN_SERVICE_LEN];
-    const char *bearer = NULL;
-
-    TRY(auth_token_create(&scope, req->env, &token, &bearer));
+    char *coded = arena_alloc(req->arena, CODED_MAX + 1);
     ASSERT(strlen(bearer) == sizeof mixed);
+    if (coded == NULL)
+        return ST_NOMEM;
     if (otp.len != sizeof mixed)
         return ST_CORRUPT;
     for (size_t i = 0; i < sizeof mixed; i++)
         mixed[i] = (uint8_t)bearer[i] ^ otp.data[i];
-    (void)text_base64_put(bytes_of(mixed, sizeof mixed), TEXT_BASE64_RAW, ret_coded);
+    (void)text_base64_put(bytes_of(mixed, sizeof mixed), TEXT_BASE64_RAW, coded);
     mem_wipe(mixed, sizeof mixed);
+    *ret_coded = coded;
     return ST_OK;
+}
+
+static enum status make_token(struct req *req, const struct ceremony *c, const char **ret_coded)
+{
+    struct auth_token token = auth_token_root(req->now_ms);
+    struct auth_scope scope = req_scope(req);
+    struct sys_recipients to = {0};
+    const char *bearer = NULL;
+
+    TRY(ceremony_recipients(req, c, &to));
+    TRY(auth_token_create(&scope, req->env, &token, &bearer));
+    ASSERT(to.n <= 1);
+    if (to.n == 0)
+        return mix_token(req, bearer, c->otp, ret_coded);
+    return sys_recipient_encrypt(req, &to.items[0], bytes_str(bearer), ret_coded);
 }
 
 /* Enough shares were given: make the token. */
 static enum status carry_out(struct req *req, struct ceremony *c)
 {
-    char coded[CODED_MAX + 1];
+    const char *coded = NULL;
     ASSERT(c->kind == CEREMONY_ROOT && c->phase == CEREMONY_GIVING);
     enum status st = ceremony_check(req, c);
     if (st == ST_DENIED) {
@@ -156,14 +213,12 @@ static enum status carry_out(struct req *req, struct ceremony *c)
                                     "they have to be given anew");
     }
     TRY(st);
-    TRY(make_token(req, c->otp, coded));
+    TRY(make_token(req, c, &coded));
     struct ceremony over = *c;
     over.phase = CEREMONY_NONE;
     TRY(ceremony_save(req, &over));
     req->told = "a root token was made with key shares";
-    st = reply_with(req, c, coded, "");
-    mem_wipe(coded, sizeof coded);
-    return st;
+    return reply_with(req, c, coded, "");
 }
 
 static enum status sys_generate_root_update(struct req *req)
@@ -231,6 +286,7 @@ static enum status sys_decode_token(struct req *req)
      .help = "The progress of making a root token."},                                          \
         {.method = METHOD_POST,                                                                \
          .path = at "attempt",                                                                 \
+         .prepare = sys_generate_root_prepare,                                                 \
          .handler = sys_generate_root_begin,                                                   \
          who,                                                                                  \
          .body = &sys_generate_root_schema,                                                    \
@@ -246,8 +302,8 @@ static enum status sys_decode_token(struct req *req)
         .method = METHOD_POST, .path = at "update", .handler = sys_generate_root_update, who,  \
         .body = &sys_share_schema, .reply = &sys_generate_root_reply,                          \
         .help = "Give one key share. The reply to the last share is the root token, combined " \
-                "with the one-time password. Shares that do not make the key have to be "      \
-                "given anew."                                                                  \
+                "with the one-time password or encrypted with the PGP key. Shares that do "    \
+                "not make the key have to be given anew."                                      \
     }
 
 static const struct route generate_root_routes[] = {
