@@ -22,6 +22,7 @@
 #include "base/histogram.h"
 #include "base/trace.h"
 #include "node/node_ops.h"
+#include "router/reload.h"
 #include "router/request/parsed.h"
 #include "router/request/path.h"
 #include "router/request/reply.h"
@@ -41,6 +42,7 @@ struct dialect;
 struct fs_file;
 struct metrics;
 struct quota_table;
+struct router_forward;
 struct router_worker;
 struct seal;
 
@@ -70,8 +72,6 @@ struct router_verdict {
     const struct http_header *headers; /* headers for the reply; in the arena or static */
     size_t n_headers;
 };
-
-struct router_forward;
 
 /* One request as a transport hands it over. Lives until `respond` was called. */
 struct router_request {
@@ -151,6 +151,9 @@ struct router_host {
     /* Write the requests in progress of all workers: members of an object. Blocks until each worker
      * has written its requests. ST_NOMEM. */
     enum status (*inflight)(struct router_host *host, struct text_writer *w);
+    /* Read a part of the configuration again (reload.h). */
+    enum status (*reload)(struct router_host *host, enum router_reload part,
+                          struct reason *ret_why);
     uint64_t upload_bytes_max; /* most bytes of the body of a ROUTE_UPLOAD */
     enum seal_type seal_type;  /* type of the configured seal, for sys/init */
     const struct seal *seal; /* for sys/init; NULL: no seal is configured, or its key is missing */
@@ -164,10 +167,9 @@ struct router_host {
     /* Maintenance: this node replies 503 to all requests except health and the routes that
      * operators need. */
     _Atomic bool maintenance;
-    struct quota_table *quotas; /* shared by the workers */
-    struct audit_table *audit;  /* audit devices; NULL: there are none, as in tests */
-    struct throttle
-        ceremonies; /* limits anonymous requests to ROUTE_CEREMONY that change something */
+    struct quota_table *quotas;    /* shared by the workers */
+    struct audit_table *audit;     /* audit devices; NULL: there are none, as in tests */
+    struct throttle ceremonies;    /* limits anonymous changes by ROUTE_CEREMONY */
     struct parsed_budgets parsed;  /* shared by the workers */
     bool optional_mounts;          /* initialisation makes the optional mounts of modules too */
     _Atomic int64_t challenged_ms; /* rate limit of sys/storage/raft/bootstrap */
@@ -194,13 +196,11 @@ void router_worker_begin(struct router_worker *worker, struct state *state);
 void router_worker_free(struct router_worker *worker);
 struct router_host *router_worker_host(const struct router_worker *worker);
 struct state *router_worker_state(const struct router_worker *worker); /* NULL: there is none yet */
-/* number of requests under way */
-unsigned router_worker_running(const struct router_worker *worker);
+unsigned router_worker_running(const struct router_worker *worker);    /* requests under way */
 /* Number of requests, also ended ones, whose records an audit device still holds. The worker cannot
  * be freed before it is 0: audit_device_close and the loop end the offers. */
 unsigned router_worker_offers(const struct router_worker *worker);
 /* Write a member of an object for each request under way. On the worker's thread. */
-struct text_writer;
 void router_worker_inflight(struct router_worker *worker, struct text_writer *w);
 extern const struct schema router_inflight_schema; /* schema of one request in that list */
 

@@ -323,6 +323,7 @@ static void router_of(struct server *s)
         .node_ops = &node_ops,
         .awaits_members = host_awaits,
         .inflight = inflight_gather,
+        .reload = reload_part,
         .upload_bytes_max = s->config->snapshot_bytes_max,
         .seal_type = seal_type_of(s->config),
         .seal = s->has_seal ? &s->seal : NULL,

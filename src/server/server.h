@@ -6,11 +6,12 @@
  *   server/worker.c   a thread that serves requests
  *   server/metrics.c  metrics of all parts
  *   server/process.c  metrics of the process, its disk and its certificates; the number of leases
- *   server/reload.c   what SIGHUP reads again
+ *   server/reload.c   what SIGHUP and sys/config/reload read again
  *   server/trail.c    the audit devices of this node
  *   server/notify.c   what systemd is told
  *   server/end.c      a line on standard error before a signal ends the process
- *   server/memory_holder.c  a process that lets the kernel close connections before it frees memory */
+ *   server/memory_holder.c  a process that lets the kernel close connections before it frees memory
+ */
 #ifndef HOLDFAST_SERVER_SERVER_H
 #define HOLDFAST_SERVER_SERVER_H
 
@@ -161,8 +162,10 @@ void trail_unwatch(struct worker *worker);
 /* Write what the devices hold, when every worker has drained. Blocks. */
 void trail_close(struct server *server);
 
-/* server/reload.c, on the main thread. */
-void reload_all(struct server *server);
+/* server/reload.c */
+void reload_all(struct server *server); /* on the main thread */
+/* The `reload` of the router's host. */
+enum status reload_part(struct router_host *host, enum router_reload part, struct reason *ret_why);
 struct tls_options reload_tls_options(const struct config_listener *listener);
 enum trace_level reload_level_of(const char *name); /* `name` NULL: the default */
 

@@ -188,3 +188,51 @@ def test_the_log_level_changes_and_a_broken_file_keeps_it():
         await_log(node, said, count=2)
         assert str(node.config_path) in node.log_text()
         assert node.call("PUT", "/v1/kv/still", {"n": 1}).status == 204
+
+
+RELOAD = "/v1/sys/config/reload"
+
+
+def test_a_request_reloads_the_part_that_it_names():
+    with Cluster(size=1, config={"log_level": "warn"}) as cluster:
+        node, tls = cluster.nodes[0], cluster.dir / "tls"
+        fresh = new_certificates(cluster, "node1")
+        old = {own: shown(cluster, port, own) for own, port in
+               ((None, node.client_port), ("node1", node.cluster_port))}
+        for part in ("node1-key.pem", "node1.pem", "tls-node1-key.pem", "tls-node1.pem"):
+            shutil.copy(fresh / part, tls / part)
+        node.config["log_level"] = "info"
+        node.write_config()
+        assert node.call("POST", f"{RELOAD}/license").status == 204
+        assert shown(cluster, node.client_port) == old[None]
+        assert node.call("PUT", f"{RELOAD}/listener").status == 204
+        assert shown(cluster, node.client_port) == der_of(tls / "tls-node1.pem") != old[None]
+        assert shown(cluster, node.cluster_port, "node1") == old["node1"]
+        assert '"@level":"info"' not in node.log_text()
+        assert node.call("POST", f"{RELOAD}/log_level", {}).status == 204
+        assert node.call("POST", f"{RELOAD}/cluster").status == 204
+        await_log(node, "cluster port: certificate read again")
+        assert shown(cluster, node.cluster_port, "node1") == der_of(tls / "node1.pem")
+        assert node.call("POST", f"{RELOAD}/audit").status == 204
+        assert "SIGHUP" not in node.log_text()
+
+
+def test_a_part_that_cannot_be_reloaded_says_why():
+    with Cluster(size=1) as cluster:
+        node, tls = cluster.nodes[0], cluster.dir / "tls"
+        old = shown(cluster, node.client_port)
+        (tls / "tls-node1.pem").write_text("-----BEGIN NOTHING-----\n")
+        refused = node.call("POST", f"{RELOAD}/listener")
+        assert refused.status == 400
+        assert "keeps its certificate" in refused.json["errors"][0]
+        assert str(tls / "tls-node1.pem") in refused.json["errors"][0]
+        assert shown(cluster, node.client_port) == old
+        node.config_path.write_text("{")
+        refused = node.call("POST", f"{RELOAD}/log_level")
+        assert refused.status == 400 and str(node.config_path) in refused.json["errors"][0]
+        unknown = node.call("POST", f"{RELOAD}/everything")
+        assert unknown.status == 400 and "log_level" in unknown.json["errors"][0]
+        rules = 'path "sys/*" { capabilities = ["create", "read", "update", "delete", "list"] }'
+        weak = cluster.limited(rules)
+        assert node.call("POST", f"{RELOAD}/license", token=weak).status == 403
+        assert node.call("POST", f"{RELOAD}/license", token="").status == 403

@@ -79,7 +79,6 @@ static const struct route absent_routes[] = {
      .help = "The plugins of one type: none, they are not built."},
     ABSENT("config/control-group", "Control groups"),
     ABSENT("config/group-policy-application", "Groups of identities"),
-    ABSENT("config/reload/*subsystem", "Reloads by request, in place of SIGHUP,"),
     ABSENT("config/ui/*path", "Web pages"),
     ABSENT("control-group/*path", "Control groups"),
     ABSENT("experiments", "Experiments"),

@@ -135,6 +135,72 @@ static void tokens_are_counted(void **ctx)
     assert_body_has(request(METHOD_GET, path, NULL, 200), "{\"service_tokens\":{\"total\":2}}");
 }
 
+static int reloaded = -1;
+static enum status reload_ok(struct router_host *host, enum router_reload part,
+                             struct reason *ret_why)
+{
+    assert_ptr_equal(host, &w.host);
+    (void)ret_why;
+    reloaded = (int)part;
+    return ST_OK;
+}
+
+static enum status reload_fails(struct router_host *host, enum router_reload part,
+                                struct reason *ret_why)
+{
+    (void)host;
+    (void)part;
+    reason_set(ret_why, "listener x: keeps its certificate: no such file: a.pem");
+    return ST_NOT_FOUND;
+}
+
+static void a_part_of_the_configuration_is_read_again(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *name;
+        int part;
+    } parts[] = {{"log_level", RELOAD_LOG_LEVEL},
+                 {"listener", RELOAD_LISTENER},
+                 {"cluster", RELOAD_CLUSTER},
+                 {"audit", RELOAD_AUDIT},
+                 {"license", -1}};
+    w.host.reload = reload_ok;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        char path[64];
+        reloaded = -1;
+        (void)snprintf(path, sizeof path, "/v1/sys/config/reload/%s", parts[i].name);
+        (void)request(METHOD_POST, path, NULL, 204);
+        assert_int_equal(reloaded, parts[i].part);
+    }
+    w.token[0] = '\0';
+    reloaded = -1;
+    (void)request(METHOD_PUT, "/v1/sys/config/reload/listener", NULL, 403);
+    assert_int_equal(reloaded, -1);
+}
+
+static void a_part_that_cannot_be_read_keeps_what_is_in_use(void **ctx)
+{
+    (void)ctx;
+    w.host.reload = reload_fails;
+    assert_body_has(request(METHOD_POST, "/v1/sys/config/reload/listener", "{}", 400),
+                    "keeps its certificate: no such file: a.pem");
+}
+
+static void an_unknown_subsystem_is_refused_with_the_known_ones(void **ctx)
+{
+    (void)ctx;
+    w.host.reload = reload_fails;
+    static const char *const names[] = {"listeners", "a/b", "LICENSE", "all"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        char path[64];
+        (void)snprintf(path, sizeof path, "/v1/sys/config/reload/%s", names[i]);
+        assert_body_has(request(METHOD_POST, path, NULL, 400),
+                        "audit, cluster, listener, log_level or license is expected");
+    }
+    (void)request(METHOD_GET, "/v1/sys/config/reload/listener", NULL, 405);
+}
+
 int main(void)
 {
 #define NODE(f) cmocka_unit_test_setup_teardown(f, open_world, reset)
@@ -145,6 +211,9 @@ int main(void)
         NODE(the_machine_is_described),
         NODE(a_version_is_written_down_once),
         NODE(tokens_are_counted),
+        NODE(a_part_of_the_configuration_is_read_again),
+        NODE(a_part_that_cannot_be_read_keeps_what_is_in_use),
+        NODE(an_unknown_subsystem_is_refused_with_the_known_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
