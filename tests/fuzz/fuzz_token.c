@@ -1,5 +1,6 @@
-/* Tokens as they come from outside and from the state: a batch token's text, and a record, which is
- * either refused or written again as it was. */
+/* Tokens as they come from outside and from the state: a batch token's text, an accessor, and a
+ * record. Accessor and record are either refused or written again as they were. */
+#include "auth/token_accessor.h"
 #include "auth/token_batch.h"
 #include "auth/token_record.h"
 #include "text/encode.h"
@@ -37,8 +38,21 @@ static void as_batch(struct bytes input)
     free(sealed);
 }
 
+static void as_accessor(struct bytes input)
+{
+    char id[AUTH_TOKEN_ID_LEN + 1], before[AUTH_TOKEN_ID_LEN + 1], again[AUTH_ACCESSOR_LEN + 1];
+    bool some = token_accessor_before(input, before) == ST_OK;
+    if (token_accessor_id(input, id) != ST_OK)
+        return;
+    if (token_accessor_of(bytes_str(id), again) != ST_OK || !bytes_eq(bytes_str(again), input))
+        abort();
+    if (!some || strcmp(before, id) != 0)
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    as_accessor(bytes_of(data, size));
     as_record(bytes_of(data, size));
     as_batch(bytes_of(data, size));
     return 0;
