@@ -105,7 +105,7 @@ static int64_t read_seconds(struct reader *r)
 static const char *read_short(struct reader *r)
 {
     size_t left = reader_left(r), len = left != 0 ? r->at[0] : 0;
-    if (len == 0 || len >= 128 || len >= left || r->at[len] != 0)
+    if (len == 0 || len >= 128 || len >= left || memchr(r->at + 1, 0, len) != r->at + len)
         return NULL;
     const uint8_t *text = r->at + 1;
     r->at = text + len;

@@ -125,6 +125,15 @@ static void a_damaged_record_is_refused(void **ctx)
     buf_add_u8(&record, 0);
     assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_CORRUPT);
 
+    static const char *const two[] = {"a", "zz"};
+    buf_clear(&record);
+    in.policies = (struct field_strings){.items = two, .n = 2, .given = true};
+    token_record_put(&in, &record);
+    uint8_t *text = memmem(record.data, record.len, "zz", 3);
+    assert_non_null(text);
+    text[1] = 0; /* a text has one zero, its last byte */
+    assert_status(token_record_read(buf_bytes(&record), &world.arena, &out), ST_CORRUPT);
+
     for (unsigned over = 0; over < 2; over++) {
         buf_clear(&record);
         in.depth = AUTH_TOKEN_DEPTH_MAX + over;
