@@ -43,8 +43,6 @@ EMPTY = {
     "GET internal/counters/entities": {"counters": {"entities": {"total": 0}}},
     "GET internal/ui/namespaces": {"keys": []},
     "GET locked-users": {"by_namespace": [], "total": 0}, "LIST namespaces": {"keys": []},
-    "GET plugins/catalog": {"auth": [], "database": [], "secret": [], "detailed": []},
-    "LIST plugins/catalog/secret": {"keys": []},
 }
 
 
@@ -101,6 +99,33 @@ def test_headers_for_web_pages_are_kept_by_the_cluster(cluster):
     for name in ("Content-Security-Policy", "link", "none"):
         assert node.call("DELETE", f"{path}/{name}").status == 204
     assert node.call("LIST", path).status == node.call("GET", f"{path}/Link").status == 404
+
+
+def test_the_catalog_shows_the_engines_of_the_program(cluster):
+    path = "/v1/sys/plugins/catalog"
+    for node in cluster.nodes:
+        shown = node.call("GET", path).data
+        assert (shown["auth"], shown["database"], shown["secret"]) == ([], [], ["generic", "kv"])
+        version = node.call("GET", "/v1/sys/health", token="").json["version"]
+        assert shown["detailed"][1] == {"type": "secret", "name": "kv", "version": version,
+                                        "builtin": True, "deprecation_status": "supported"}
+        assert node.call("LIST", f"{path}/secret").data == {"keys": ["generic", "kv"]}
+        one = node.call("GET", f"{path}/secret/kv").data
+        assert one == {"name": "kv", "args": [], "command": "", "sha256": "", "builtin": True,
+                       "version": version, "deprecation_status": "supported"}
+        assert node.call("GET", f"{path}/kv").data == one
+        assert node.call("GET", f"{path}/secret/kv?version={version}").data == one
+        assert node.call("GET", f"{path}/secret/kv?version=v0").status == 404
+    assert node.call("LIST", f"{path}/auth").status == node.call("LIST", f"{path}/database").status == 404
+    assert node.call("GET", f"{path}/auth/kv").status == node.call("GET", f"{path}/aws").status == 404
+    assert node.call("LIST", f"{path}/some").status == node.call("GET", f"{path}/some/kv").status == 400
+    for method in ("PUT", "POST", "DELETE"):
+        refused = node.call(method, f"{path}/secret/kv", {"sha256": "00", "command": "kv"})
+        assert refused.status == 405 and refused.headers["Allow"] == "GET"
+    weak = cluster.limited('path "sys/*" { capabilities = ["read", "list", "update"] }')
+    assert node.call("GET", path, token=weak).status == 200  # as upstream: no sudo
+    for method, below in ("LIST", "secret"), ("GET", "secret/kv"), ("GET", "kv"):
+        assert node.call(method, f"{path}/{below}", token=weak).status == 403
 
 
 def test_settings_of_the_system_need_sudo(cluster):

@@ -18,7 +18,8 @@ static const struct route_table *const sys_tables[] = {
     &sys_mount_edit_table,  &sys_remount_table,      &sys_policy_table,
     &sys_password_table,    &sys_capabilities_table, &sys_leases_table,
     &sys_lease_count_table, &sys_audit_table,        &sys_audit_headers_table,
-    &sys_ui_headers_table,  &sys_reload_table,       &sys_absent_table, /* last */
+    &sys_ui_headers_table,  &sys_plugins_table,      &sys_reload_table,
+    &sys_absent_table, /* last */
 };
 
 static const struct route_api sys_api = {.dialect = &secrets_dialect,

@@ -17,7 +17,8 @@ extern const struct route_table sys_tools_table, sys_wrapping_table, sys_openapi
 extern const struct route_table sys_seal_table, sys_init_table, sys_rotate_table,
     sys_generate_root_table, sys_rekey_table, sys_challenge_table;
 extern const struct route_table sys_raft_table, sys_autopilot_table, sys_join_table;
-extern const struct route_table sys_mounts_table, sys_mount_edit_table, sys_remount_table;
+extern const struct route_table sys_mounts_table, sys_mount_edit_table, sys_remount_table,
+    sys_plugins_table;
 extern const struct route_table sys_policy_table, sys_password_table, sys_capabilities_table;
 extern const struct route_table sys_leases_table, sys_lease_count_table;
 extern const struct route_table sys_audit_table, sys_audit_headers_table;

@@ -20,9 +20,6 @@ static const struct schema no_keys_reply = SCHEMA(struct nothing, no_keys_fields
 static const struct field no_users_fields[] = {NO_OBJECTS("by_namespace"),
                                                FIELD(struct nothing, total, INT)};
 static const struct schema no_users_reply = SCHEMA(struct nothing, no_users_fields);
-static const struct field no_plugins_fields[] = {NO_STRINGS("auth"), NO_STRINGS("database"),
-                                                 NO_STRINGS("secret"), NO_OBJECTS("detailed")};
-static const struct schema no_plugins_reply = SCHEMA(struct nothing, no_plugins_fields);
 static const struct field total_fields[] = {FIELD(struct nothing, total, INT)};
 static const struct schema total_schema = SCHEMA(struct nothing, total_fields);
 static const struct field kinds_fields[] = {
@@ -67,16 +64,6 @@ static const struct route absent_routes[] = {
      .handler = nothing,
      .reply = &no_keys_reply,
      .help = "The namespaces below the root: none, they are not built."},
-    {.method = METHOD_GET,
-     .path = "plugins/catalog",
-     .handler = nothing,
-     .reply = &no_plugins_reply,
-     .help = "The plugins: none, they are not built."},
-    {.method = METHOD_LIST,
-     .path = "plugins/catalog/:type",
-     .handler = nothing,
-     .reply = &no_keys_reply,
-     .help = "The plugins of one type: none, they are not built."},
     ABSENT("config/control-group", "Control groups"),
     ABSENT("config/group-policy-application", "Groups of identities"),
     ABSENT("config/ui/*path", "Web pages"),
@@ -97,7 +84,7 @@ static const struct route absent_routes[] = {
     ABSENT("mfa/*path", "Second factors"),
     ABSENT("monitor", "Streams of log lines"),
     ABSENT("namespaces/*path", "Namespaces below the root"),
-    ABSENT("plugins/*path", "Plugins"),
+    ABSENT("plugins/*path", "Plugins from outside the program"),
     ABSENT("policies/egp/*name", "Policies in code"),
     ABSENT("policies/rgp/*name", "Policies in code"),
     ABSENT("pprof/*path", "Profiles of a running node"),

@@ -309,9 +309,43 @@ static void a_long_listing_comes_in_pages(void **ctx)
     (void)request(METHOD_LIST, "/v1/kv/p?limit=1.5", NULL, 400);
 }
 
+static void the_catalog_has_the_engines_of_all_modules(void **ctx)
+{
+    (void)ctx;
+    w.host.version = "1.2.3";
+    assert_body_has(request(METHOD_GET, "/v1/sys/plugins/catalog", NULL, 200),
+                    "{\"auth\":[],\"database\":[],\"secret\":[\"generic\",\"kv\"],\"detailed\":["
+                    "{\"type\":\"secret\",\"name\":\"generic\",\"version\":\"1.2.3\","
+                    "\"builtin\":true,\"deprecation_status\":\"supported\"},");
+    assert_body_has(request(METHOD_LIST, "/v1/sys/plugins/catalog/secret", NULL, 200),
+                    "{\"keys\":[\"generic\",\"kv\"]}");
+    assert_body_has(request(METHOD_GET, "/v1/sys/plugins/catalog/secret/kv", NULL, 200),
+                    "{\"name\":\"kv\",\"args\":[],\"command\":\"\",\"sha256\":\"\","
+                    "\"builtin\":true,\"version\":\"1.2.3\"");
+    assert_body_has(request(METHOD_GET, "/v1/sys/plugins/catalog/kv", NULL, 200), "\"kv\"");
+    (void)request(METHOD_GET, "/v1/sys/plugins/catalog/secret/kv?version=1.2.3", NULL, 200);
+    (void)request(METHOD_GET, "/v1/sys/plugins/catalog/secret/kv?version=1.2.4", NULL, 404);
+    (void)request(METHOD_GET, "/v1/sys/plugins/catalog/auth/kv", NULL, 404);
+    (void)request(METHOD_LIST, "/v1/sys/plugins/catalog/auth", NULL, 404);
+}
+
+static void the_catalog_knows_three_types_and_takes_no_plugin(void **ctx)
+{
+    (void)ctx;
+    assert_body_has(request(METHOD_LIST, "/v1/sys/plugins/catalog/some", NULL, 400),
+                    "not a supported plugin type");
+    (void)request(METHOD_GET, "/v1/sys/plugins/catalog/some/kv", NULL, 400);
+    (void)request(METHOD_POST, "/v1/sys/plugins/catalog/secret/kv", "{}", 405);
+    (void)request(METHOD_DELETE, "/v1/sys/plugins/catalog/secret/kv", NULL, 405);
+    assert_body_has(request(METHOD_POST, "/v1/sys/plugins/reload/backend", "{}", 501),
+                    "Plugins from outside the program are not built.");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(the_catalog_has_the_engines_of_all_modules),
+        TEST(the_catalog_knows_three_types_and_takes_no_plugin),
         TEST(a_mount_serves_its_path_alone),
         TEST(mounts_do_not_nest),
         TEST(paths_are_bounded),
