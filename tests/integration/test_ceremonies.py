@@ -499,7 +499,7 @@ def test_what_is_wrong_with_a_rekey_is_refused(fresh):
         ({"secret_shares": 3, "secret_threshold": 1}, "greater than one", 400),
         ({"secret_shares": 2, "secret_threshold": 3}, "secret_threshold", 400),
         ({"secret_shares": 1, "secret_threshold": 1, "backup": True}, "PGP", 400),
-        ({"secret_shares": 1, "secret_threshold": 1, "pgp_keys": ["x"]}, "PGP", 501),
+        ({"secret_shares": 1, "secret_threshold": 1, "pgp_keys": ["x"]}, "pgp_keys[0]: the key is", 400),
     ):
         refused(node.call("PUT", init, body, token=""), word, status=status)
     refused(node.call("PUT", update, {"key": fresh.keys[0], "nonce": "x"}, token=""), "no rekey")

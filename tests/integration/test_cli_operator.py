@@ -201,7 +201,7 @@ def test_new_keys_are_made_and_verified(tmp_path):
         assert "false" in cli(*rekey, "-status").stdout
         cli(*rekey, made["unseal_keys_b64"][0], code=1)
         cli(*rekey, "-init", "-key-threshold=9", code=2)
-        cli(*rekey, "-init", "-pgp-keys=x", code=2)
+        cli(*rekey, "-init", "-pgp-keys=keybase:x", code=1)
         cli(*rekey, "-status", "-target=other", code=1)
         cli(*rekey, "-status", "-target=recovery", code=2)
         begun = cli(*rekey, "-init", "-key-shares=3", "-key-threshold=2").stdout

@@ -285,6 +285,7 @@ class Anything(http.server.BaseHTTPRequestHandler):
         "auth": {"client_token": "t", "accessor": "a", "lease_duration": 1},
         "data": {
             "keys": ["a"], "path": "x/", "options": {"version": "2"}, "policy": "p", "id": "i",
+            "keys_base64": {"f": ["k"]},
             "data": {"a": "1"}, "metadata": {"version": 1}, "version": 1, "versions": {},
             "token": "t", "name": "x", "errors": [], "term": 1, "nodes": [], "capabilities": ["read"],
             "config": {"servers": []}, "custom_metadata": {"x": "1"}, "migration_id": "m",

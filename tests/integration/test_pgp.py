@@ -4,10 +4,10 @@ import base64
 
 import pytest
 
-from cluster import Cluster
+from cluster import Cluster, Recoverable
 from commands import Cli
 from gnupg import ALGORITHMS, Gpg
-from test_ceremonies import ATTEMPT, call, give, is_root
+from test_ceremonies import ATTEMPT, call, generate, give, is_root
 from test_shamir import SHAMIR, ShamirCluster, refused, unseal
 
 KINDS = list(ALGORITHMS)
@@ -213,3 +213,161 @@ def test_the_command_line_makes_a_root_token_for_a_key(gpg, shamir, tmp_path):
     for share in shamir.keys[:3]:
         done = cli.json(*root, share)
     assert is_root(shamir.nodes[0], gpg.decrypt(base64.b64decode(done["encoded_token"])))
+
+
+REKEY, RECOVERY = "/v1/sys/rekey", "/v1/sys/rekey-recovery-key"
+
+
+def wishes(gpg, *kinds, **more):
+    """The body of a rekey: a share for each of these keys, all of which are needed."""
+    return {"secret_shares": len(kinds), "secret_threshold": len(kinds),
+            "pgp_keys": [text(gpg.public(kind)) for kind in kinds], **more}
+
+
+def by_fingerprint(gpg, backup):
+    """The texts of a backup, in the order of the listing of each holder."""
+    assert list(backup["keys"]) == list(backup["keys_base64"])
+    found = {}
+    for print_, messages in backup["keys_base64"].items():
+        assert [bytes.fromhex(key) for key in backup["keys"][print_]] == [
+            base64.b64decode(key) for key in messages]
+        found[print_] = [gpg.decrypt(base64.b64decode(key)) for key in messages]
+    return found
+
+
+def test_new_shares_are_encrypted_and_their_backup_is_kept(gpg):
+    with ShamirCluster() as cluster:
+        cluster.open_all()
+        node, token = cluster.nodes[0], cluster.token
+        backup = f"{REKEY}/backup"
+        assert node.call("GET", backup, token="").status == 403
+        refused(node.call("GET", backup, token=token), "no backed-up keys found")
+        body = wishes(gpg, "rsa", "curve25519", "nistp256", "rsa", backup=True)
+        begun = call(node, "PUT", f"{REKEY}/init", body)
+        prints = [gpg.fingerprint(kind) for kind in ("rsa", "curve25519", "nistp256", "rsa")]
+        assert begun["pgp_fingerprints"] == prints and begun["backup"] is True
+        give(node, begun["nonce"], cluster.keys[:2], path=f"{REKEY}/update")
+        refused(node.call("GET", backup, token=token), "no backed-up keys found")
+        node.call("PUT", "/v1/sys/step-down", token=token)
+        cluster.await_up()
+        other = cluster.nodes[1]
+        status = call(other, "GET", f"{REKEY}/init")
+        assert (status["progress"], status["pgp_fingerprints"]) == (2, prints)
+        last = {"key": cluster.keys[2], "nonce": begun["nonce"]}
+        made = call(other, "PUT", f"{REKEY}/update", last)
+        assert made["complete"] and made["pgp_fingerprints"] == prints and made["backup"] is True
+        shares = decrypted(gpg, made)
+        assert len(set(shares)) == 4 and not set(shares) & set(cluster.keys)
+        again = call(node, "PUT", f"{REKEY}/update", last)
+        assert decrypted(gpg, again) == shares
+        kept = call(node, "GET", backup, token=token)["data"]
+        assert kept["nonce"] == begun["nonce"]
+        assert by_fingerprint(gpg, kept) == {
+            prints[0]: [shares[0], shares[3]], prints[1]: [shares[1]], prints[2]: [shares[2]]}
+        newer = call(cluster.nodes[2], "GET", "/v1/sys/rotate/root/backup", token=token)["data"]
+        assert newer == kept
+        refused(node.call("GET", f"{REKEY}/recovery-key-backup", token=token), "no backed-up")
+
+        cluster.keys, cluster.shares, cluster.threshold = shares, 4, 4
+        standby = cluster.standbys()[0]
+        call(standby, "PUT", "/v1/sys/seal", token=token, status=204)
+        cluster.open(standby)
+        assert node.call("DELETE", backup, token="").status == 403
+        for _ in range(2):
+            call(node, "DELETE", backup, token=token, status=204)
+        refused(node.call("GET", backup, token=token), "no backed-up keys found")
+
+
+def test_encrypted_shares_are_verified_by_their_holders(gpg):
+    with ShamirCluster() as cluster:
+        cluster.open_all()
+        node = cluster.nodes[0]
+        body = wishes(gpg, "curve25519", "nistp256", require_verification=True)
+        begun = call(node, "PUT", f"{REKEY}/init", body)
+        made = give(node, begun["nonce"], cluster.keys[:3], path=f"{REKEY}/update")
+        shares = decrypted(gpg, made)
+        for share in shares:
+            last = call(node, "PUT", f"{REKEY}/verify",
+                        {"key": share, "nonce": made["verification_nonce"]})
+        assert last["complete"] is True
+        assert is_root(node, generate(cluster.nodes, shares))
+
+
+def test_unfit_wishes_for_new_shares_begin_nothing(gpg, shamir):
+    node, rsa = shamir.nodes[2], text(gpg.public("rsa"))
+    call(node, "DELETE", f"{REKEY}/init", status=204)
+    two = {"secret_shares": 2, "secret_threshold": 2}
+    for body, words in (
+        ({**two, "backup": True}, ("backup", "PGP")),
+        ({**two, "pgp_keys": [rsa]}, ("count mismatch", "1 keys for 2 shares")),
+        ({**two, "pgp_keys": [rsa, "keybase:x"]}, ("pgp_keys[1]: a key is expected",)),
+        ({**two, "pgp_keys": [rsa, text(gpg.private("rsa"))]}, ("pgp_keys[1]: the key is a priv",)),
+        ({"secret_shares": 5, "secret_threshold": 3, "pgp_keys": ["x"] * 40},
+         ("40 keys for 5 shares",)),
+    ):
+        refused(node.call("PUT", f"{REKEY}/init", body, token=""), *words)
+        status = call(node, "GET", f"{REKEY}/init")
+        assert status["started"] is False and status["pgp_fingerprints"] is None
+
+
+def test_forty_holders_get_their_shares(gpg):
+    """Paths without a token take short bodies; those with a token take these keys."""
+    with ShamirCluster() as cluster:
+        cluster.open_all()
+        node, token, path = cluster.nodes[0], cluster.token, "/v1/sys/rotate/root"
+        body = wishes(gpg, *["rsa"] * 40, backup=True)
+        assert node.call("PUT", f"{REKEY}/init", body, token="").status == 413
+        nonce = call(node, "PUT", f"{path}/init", body, token)["data"]["nonce"]
+        made = give(node, nonce, cluster.keys[:3], f"{path}/update", token)["data"]
+        assert len(made["keys"]) == 40 and len("".join(made["keys"])) > 40 * 1024
+        last = {"key": cluster.keys[2], "nonce": nonce}
+        again = call(cluster.nodes[1], "PUT", f"{path}/update", last, token)["data"]
+        assert gpg.decrypt(bytes.fromhex(again["keys"][39])) == gpg.decrypt(
+            bytes.fromhex(made["keys"][39]))
+        kept = call(node, "GET", f"{path}/backup", token=token)["data"]
+        assert kept["keys"] == {gpg.fingerprint("rsa"): made["keys"]}
+
+
+def test_new_recovery_keys_are_encrypted_and_kept(gpg):
+    with Recoverable() as cluster:
+        node, token = cluster.nodes[0], cluster.token
+        body = wishes(gpg, "nistp256", "curve25519", backup=True)
+        begun = call(node, "PUT", f"{RECOVERY}/init", body)
+        made = give(node, begun["nonce"], cluster.recovery_keys[:2], f"{RECOVERY}/update")
+        shares = decrypted(gpg, made)
+        for path in ("/v1/sys/rekey/recovery-key-backup", "/v1/sys/rotate/recovery/backup"):
+            kept = call(node, "GET", path, token=token)["data"]
+            assert sum(by_fingerprint(gpg, kept).values(), []) == shares
+        refused(node.call("GET", "/v1/sys/rekey/backup", token=token), "no backed-up")
+        assert is_root(node, generate(cluster.nodes, shares))
+        call(node, "DELETE", "/v1/sys/rotate/recovery/backup", token=token, status=204)
+        refused(node.call("GET", "/v1/sys/rekey/recovery-key-backup", token=token), "no backed-up")
+
+
+def test_the_command_line_makes_keys_for_holders_and_shows_their_backup(gpg, tmp_path):
+    files = []
+    for kind in ("rsa", "curve25519"):
+        files.append(tmp_path / kind)
+        files[-1].write_bytes(gpg.public(kind, "--armor"))
+    with ShamirCluster() as cluster:
+        cluster.open_all()
+        cli = Cli(cluster, tmp_path)
+        rekey = ("operator", "rekey")
+        assert "no backed-up keys" in cli(*rekey, "-backup-retrieve", code=2).stderr
+        shown = cli(*rekey, "-init", "-backup", "-key-shares=2", "-key-threshold=2",
+                    f"-pgp-keys={files[0]}", f"-pgp-keys={files[1]}").stdout
+        assert gpg.fingerprint("rsa") in shown
+        for share in cluster.keys[:3]:
+            shown = cli(*rekey, share).stdout
+        for kind in ("rsa", "curve25519"):
+            assert f"fingerprint: {gpg.fingerprint(kind)}; value: " in shown
+        values = [line.split("; value: ")[1] for line in shown.splitlines() if "; value: " in line]
+        kept = cli(*rekey, "-backup-retrieve").stdout
+        assert [line.split("; value: ")[1] for line in kept.splitlines()] == values
+        data = cli.json(*rekey, "-backup-retrieve")["data"]
+        assert [key for keys in data["keys_base64"].values() for key in keys] == values
+        shares = [gpg.decrypt(base64.b64decode(value)) for value in values]
+        assert is_root(cluster.nodes[0], generate(cluster.nodes, shares))
+        assert "Deleted" in cli(*rekey, "-backup-delete").stdout
+        cli(*rekey, "-backup-retrieve", code=2)
+        cli(*rekey, "-backup-retrieve", "-target=recovery", code=2)

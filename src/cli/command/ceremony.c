@@ -88,6 +88,7 @@ static int put_key_files(struct cli *cli, struct text_writer *w, const char *fil
                          const char *flag)
 {
     int code = CLI_OK;
+    ASSERT(flag[0] != '\0');
     while (*files != '\0' && code == CLI_OK) {
         size_t len = strcspn(files, ",");
         char *file = arena_str(&cli->arena, bytes_of(files, len));

@@ -34,6 +34,8 @@ static int rekey_show(struct cli *cli, const struct text_value *answer)
                                                {"Rekey Progress", "progress"},
                                                {"New Shares", "n"},
                                                {"New Threshold", "t"},
+                                               {"PGP Fingerprints", "pgp_fingerprints"},
+                                               {"Backup", "backup"},
                                                {"Verification Required", "verification_required"},
                                                {"Verification Nonce", "verification_nonce"}};
     bool of_new = text_get(answer, "required") == NULL; /* true: new shares are being verified */
@@ -64,12 +66,10 @@ static int rekey_begin(struct cli *cli)
     text_member_int(&w, "secret_threshold", cli_int(cli, "key-threshold", THRESHOLD_DEFAULT));
     text_member_bool(&w, "require_verification", verifies(cli));
     text_member_bool(&w, "backup", cli_bool(cli, "backup", false));
-    if (cli_text(cli, "pgp-keys") != NULL) {
-        text_key(&w, "pgp_keys");
-        cli_put_list(cli, &w, "pgp-keys");
-    }
+    int code = ceremony_put_pgp_keys(cli, &w, "pgp-keys", "pgp_keys");
     text_close(&w);
-    int code = rekey_send(cli, "PUT", "init", &body, &answer);
+    if (code == CLI_OK)
+        code = rekey_send(cli, "PUT", "init", &body, &answer);
     return code != CLI_OK ? code : rekey_show(cli, answer);
 }
 
@@ -96,21 +96,43 @@ static bool is_true(const struct text_value *answer, const char *name)
     return v != NULL && v->kind == TEXT_BOOL && v->truth;
 }
 
-/* Print the new shares. The server shows them only once. */
-static int show_made(struct cli *cli, const struct text_value *answer)
+/* Print the new shares, and whose PGP key each is encrypted with. Returns how many. */
+static unsigned show_keys(const struct text_value *answer)
 {
     const struct text_value *keys = text_get(answer, "keys_base64");
-    const struct text_value *nonce = text_get(answer, "verification_nonce");
+    const struct text_value *prints = text_get(answer, "pgp_fingerprints");
     unsigned n = 0;
+    if (keys == NULL || keys->kind != TEXT_LIST)
+        return 0;
+    const struct text_value *print =
+        prints != NULL && prints->kind == TEXT_LIST ? prints->first : NULL;
+    TEXT_FOR (key, keys) {
+        n++;
+        if (print != NULL)
+            printf("Key %u fingerprint: %.*s; value: %.*s\n", n, (int)print->text.len,
+                   (const char *)print->text.data, (int)key->text.len,
+                   (const char *)key->text.data);
+        else
+            printf("Key %u: %.*s\n", n, (int)key->text.len, (const char *)key->text.data);
+        print = print != NULL ? print->next : NULL;
+    }
+    printf("\n");
+    if (prints != NULL && prints->kind == TEXT_LIST)
+        printf("Each value is read by its holder with \"base64 -d | gpg -d\".\n");
+    if (is_true(answer, "backup"))
+        printf("A copy of the encrypted values is kept: see -backup-retrieve.\n");
+    return n;
+}
+
+/* Print the result. The server shows new shares only once. */
+static int show_made(struct cli *cli, const struct text_value *answer)
+{
+    const struct text_value *nonce = text_get(answer, "verification_nonce");
     if (cli->json) {
         cli_print_json(answer);
         return CLI_OK;
     }
-    if (keys != NULL && keys->kind == TEXT_LIST) {
-        TEXT_FOR (key, keys)
-            printf("Key %u: %.*s\n", ++n, (int)key->text.len, (const char *)key->text.data);
-        printf("\n");
-    }
+    unsigned n = show_keys(answer);
     if (is_true(answer, "verification_required") && nonce != NULL)
         printf("The present keys are still valid. Verify the new keys: give enough of them with\n"
                "\"holdfast operator rekey -verify\". Then the new keys replace the present keys."
@@ -147,11 +169,52 @@ static int rekey_give_share(struct cli *cli)
     return is_true(answer, "complete") ? show_made(cli, answer) : rekey_show(cli, answer);
 }
 
+static const char *backup_path(struct cli *cli)
+{
+    return is_recovery(cli) ? "sys/rekey/recovery-key-backup" : "sys/rekey/backup";
+}
+
+/* Print the backup: each message with the fingerprint of its holder's key. */
+static int backup_show(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    ASSERT(cli->n_args <= 1);
+    int code = cli_request(cli, "GET", backup_path(cli), NULL, &reply);
+    if (code != CLI_OK)
+        return code;
+    const struct text_value *answer = cli_parse_reply(cli, &reply);
+    const struct text_value *keys = text_get(text_get(answer, "data"), "keys_base64");
+    if (keys == NULL || keys->kind != TEXT_OBJECT)
+        return cli_unexpected();
+    if (cli->json) {
+        cli_print_json(answer);
+        return CLI_OK;
+    }
+    TEXT_FOR (list, keys)
+        TEXT_FOR (key, list)
+            printf("Fingerprint: %.*s; value: %.*s\n", (int)list->name.len,
+                   (const char *)list->name.data, (int)key->text.len, (const char *)key->text.data);
+    return CLI_OK;
+}
+
+static int backup_delete(struct cli *cli)
+{
+    struct cli_reply reply = {0};
+    int code = cli_request(cli, "DELETE", backup_path(cli), NULL, &reply);
+    if (code == CLI_OK && !cli->json)
+        printf("Success! Deleted the backup of new keys (if there was one)\n");
+    return code;
+}
+
 static int cmd_rekey(struct cli *cli)
 {
     const char *target = cli_text(cli, "target");
     if (target != NULL && !is_recovery(cli) && strcmp(target, "barrier") != 0)
         return cli_usage_error(cli, "-target must be barrier or recovery");
+    if (cli_bool(cli, "backup-retrieve", false))
+        return backup_show(cli);
+    if (cli_bool(cli, "backup-delete", false))
+        return backup_delete(cli);
     if (cli_bool(cli, "cancel", false))
         return rekey_cancel(cli);
     if (cli_bool(cli, "init", false))
@@ -169,8 +232,11 @@ static const struct cli_flag rekey_flags[] = {
     {"nonce", CLI_TEXT, "nonce of the attempt; default: that of the attempt in progress"},
     {"status", CLI_BOOL, "show the progress of the attempt"},
     {"cancel", CLI_BOOL, "cancel the attempt; with -verify: only the verification"},
-    {"pgp-keys", CLI_MANY, "PGP keys to encrypt the new keys with"},
-    {"backup", CLI_BOOL, "with -pgp-keys: store a copy of the encrypted new keys"}};
+    {"pgp-keys", CLI_MANY,
+     "with -init: files with PGP public keys, separated by commas: one for each new key"},
+    {"backup", CLI_BOOL, "with -pgp-keys: keep a copy of the encrypted new keys in the cluster"},
+    {"backup-retrieve", CLI_BOOL, "show that copy"},
+    {"backup-delete", CLI_BOOL, "delete that copy"}};
 
 static const struct cli_command rekey_commands[] = {
     {.name = "operator rekey",

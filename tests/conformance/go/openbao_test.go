@@ -32,7 +32,7 @@ func rotateKeys(t *testing.T, client *api.Client, keys []string) []string {
 	_, err = sys.RotateRecoveryStatus()
 	refused(t, err, http.StatusBadRequest, "no recovery key")
 	_, err = sys.RotateRootRetrieveBackup()
-	refused(t, err, http.StatusNotImplemented, "PGP keys")
+	refused(t, err, http.StatusBadRequest, "no backed-up keys")
 	refused(t, sys.RotateRoot(), http.StatusNotImplemented, "rotate/root/init")
 	must(t, sys.RotateKeyring())
 	return made.Keys

@@ -136,7 +136,8 @@ enum status sys_recipients_fingerprints(struct req *req, const struct sys_recipi
         text_hex_put(bytes_of(recipients->items[i].fingerprint, PGP_FINGERPRINT_BYTES), hex);
         items[i] = hex;
     }
-    *ret_fingerprints = (struct field_strings){.items = items, .n = recipients->n};
+    *ret_fingerprints =
+        (struct field_strings){.items = items, .n = recipients->n, .given = recipients->n != 0};
     return ST_OK;
 }
 

@@ -5,8 +5,8 @@
  * replace the present shares at once. With verification, they do so when enough of the new shares
  * were given back (verify). One transaction replaces the shares, so at any moment exactly one set
  * of shares is valid. A client that lost the reply can get it again for ten minutes, by giving the
- * last share once more. */
-#include "api/sys/seal/sys_ceremony.h"
+ * last share once more; with PGP keys the same shares come encrypted anew. */
+#include "api/sys/seal/sys_rekey.h"
 #include "api/sys/sys.h"
 #include "base/mem.h"
 #include "text/random.h"
@@ -21,8 +21,10 @@ static const struct field rekey_fields[] = {
     FIELD(struct sys_rekey, secret_shares, INT, .help = "New shares to make, 1 to 255."),
     FIELD(struct sys_rekey, secret_threshold, INT, .help = "How many of the shares are needed."),
     FIELD(struct sys_rekey, stored_shares, INT, .help = "Not read: no shares are stored."),
-    FIELD(struct sys_rekey, pgp_keys, STRINGS, .help = "Not available."),
-    FIELD(struct sys_rekey, backup, BOOL, .help = "Needs PGP keys, which are not available."),
+    FIELD(struct sys_rekey, pgp_keys, STRINGS,
+          .help = "PGP public keys, one a share, in base64: each share is encrypted for its key."),
+    FIELD(struct sys_rekey, backup, BOOL,
+          .help = "With pgp_keys: keep a copy of the encrypted shares, for the path backup."),
     FIELD(struct sys_rekey, require_verification, BOOL,
           .help = "The new shares become valid when enough of them were given to verify."),
 };
@@ -31,7 +33,7 @@ static const struct schema sys_rekey_schema = {.fields = rekey_fields,
                                                .size = sizeof(struct sys_rekey),
                                                .fold_case = true};
 
-static enum ceremony_kind kind_of(const struct req *req)
+enum ceremony_kind sys_rekey_kind(const struct req *req)
 {
     bool recovery = strstr(req->route->path, "recovery") != NULL;
     return recovery ? CEREMONY_RECOVERY : CEREMONY_REKEY;
@@ -42,11 +44,11 @@ static enum status check_kind(struct req *req)
 {
     struct seal_info info;
     TRY(state_seal_read(req->txn, &info));
-    if (kind_of(req) == CEREMONY_REKEY && info.type != SEAL_SHAMIR)
+    if (sys_rekey_kind(req) == CEREMONY_REKEY && info.type != SEAL_SHAMIR)
         return req_fail(req, ST_INVALID,
                         "the seal of this cluster has no key shares: rotate/recovery and "
                         "rekey-recovery-key make new shares of its recovery key");
-    if (kind_of(req) == CEREMONY_RECOVERY && info.type == SEAL_SHAMIR)
+    if (sys_rekey_kind(req) == CEREMONY_RECOVERY && info.type == SEAL_SHAMIR)
         return req_fail(req, ST_INVALID,
                         "a cluster with key shares has no recovery key: rotate/root and rekey "
                         "make new key shares");
@@ -56,7 +58,7 @@ static enum status check_kind(struct req *req)
 static enum status find(struct req *req, const char *nonce, struct ceremony *ret)
 {
     TRY(check_kind(req));
-    return ceremony_find(req, kind_of(req), nonce, ret);
+    return ceremony_find(req, sys_rekey_kind(req), nonce, ret);
 }
 
 /* The progress of an attempt, or the shares that it made. */
@@ -65,7 +67,7 @@ struct rekey_out {
     bool started, complete, under_way, backup, verification_required;
     int64_t t, n, progress, required;
     struct sys_shares_text keys;
-    struct field_strings pgp_fingerprints; /* none */
+    struct field_strings pgp_fingerprints; /* not given: null */
 };
 #define REKEY_COMMON                                                  \
     FIELD(struct rekey_out, pgp_fingerprints, STRINGS, .null = true), \
@@ -99,14 +101,23 @@ static const struct field rekeyed_fields[] = {
 };
 static const struct schema sys_rekeyed_reply = SCHEMA(struct rekey_out, rekeyed_fields);
 
+static enum status fingerprints(struct req *req, const struct ceremony *c,
+                                struct field_strings *ret)
+{
+    struct sys_recipients to = {0};
+    TRY(ceremony_recipients(req, c, &to));
+    return sys_recipients_fingerprints(req, &to, ret);
+}
+
 static enum status reply_status(struct req *req, const struct ceremony *found)
 {
     const struct ceremony none = {.seal = found->seal};
     const struct ceremony *c = ceremony_is_under_way(found) ? found : &none;
     ASSERT(c->rekey.shares.threshold <= c->rekey.shares.n);
-    const struct rekey_out out = {
+    struct rekey_out out = {
         .nonce = c->nonce,
         .under_way = true,
+        .backup = c->backup,
         .started = c->phase != CEREMONY_NONE,
         .t = c->rekey.shares.threshold,
         .n = c->rekey.shares.n,
@@ -115,21 +126,35 @@ static enum status reply_status(struct req *req, const struct ceremony *found)
         .verification_required = c->rekey.verify,
         .verification_nonce = c->rekey.nonce,
     };
+    TRY(fingerprints(req, c, &out.pgp_fingerprints));
     return req_reply(req, &out);
 }
 
+/* The new shares as text, encrypted if the attempt has recipients. */
+static enum status shares_text(struct req *req, const struct ceremony *c,
+                               struct sys_shares_text *ret)
+{
+    struct sys_recipients to = {0};
+    TRY(ceremony_recipients(req, c, &to));
+    ASSERT(to.n == 0 || to.n == c->rekey.shares.n);
+    return sys_recipients_shares(req, &c->rekey.shares, &to, ret);
+}
+
 /* Reply with the new shares. */
-static enum status reply_made(struct req *req, const struct ceremony *c)
+static enum status reply_made(struct req *req, const struct ceremony *c,
+                              const struct sys_shares_text *keys)
 {
     ASSERT(c->phase == CEREMONY_VERIFYING || c->phase == CEREMONY_DONE);
     ASSERT(c->rekey.key.len == SEAL_KEY_BYTES);
     struct rekey_out out = {
         .nonce = c->nonce,
         .complete = true,
+        .keys = *keys,
+        .backup = c->backup,
         .verification_required = c->rekey.verify,
         .verification_nonce = c->rekey.nonce,
     };
-    TRY(sys_shares_text(req, &c->rekey.shares, &out.keys));
+    TRY(fingerprints(req, c, &out.pgp_fingerprints));
     return req_reply(req, &out);
 }
 
@@ -142,13 +167,26 @@ static enum status sys_rekey_read(struct req *req)
 
 static enum status check_wishes(struct req *req, const struct sys_rekey *in)
 {
-    if (in->pgp_keys.n != 0)
-        return req_fail(req, ST_UNIMPLEMENTED, "pgp_keys: PGP keys are not available");
-    if (in->backup)
+    if (in->backup && in->pgp_keys.n == 0)
         return req_fail(req, ST_INVALID,
                         "backup: cannot request a backup of the new keys without "
                         "providing PGP keys for encryption");
-    return sys_shares_check(req, "secret", in->secret_shares, in->secret_threshold);
+    TRY(sys_shares_check(req, "secret", in->secret_shares, in->secret_threshold));
+    return sys_recipients_check(req, "pgp_keys", (unsigned)in->pgp_keys.n, in->secret_shares);
+}
+
+/* Judge the PGP keys on the pool: each takes a millisecond. */
+static enum status sys_rekey_prepare(struct req *req)
+{
+    const struct sys_rekey *in = req_body(req);
+    struct sys_recipients *to = arena_zalloc(req->arena, sizeof *to);
+    ASSERT(!req_in_txn(req));
+    if (to == NULL)
+        return ST_NOMEM;
+    TRY(check_wishes(req, in));
+    TRY(sys_recipients_read(req, "pgp_keys", &in->pgp_keys, to));
+    req->prepared = to;
+    return ST_OK;
 }
 
 static enum status sys_rekey_begin(struct req *req)
@@ -156,14 +194,15 @@ static enum status sys_rekey_begin(struct req *req)
     const struct sys_rekey *in = req_body(req);
     struct ceremony c;
     TRY(check_kind(req));
-    TRY(check_wishes(req, in));
-    enum status st = ceremony_begin(req, kind_of(req), &c);
+    enum status st = ceremony_begin(req, sys_rekey_kind(req), &c);
     if (st == ST_EXISTS)
         return req_fail(req, ST_INVALID, "rekey already in progress");
     TRY(st);
     c.rekey.shares.n = (unsigned)in->secret_shares;
     c.rekey.shares.threshold = (unsigned)in->secret_threshold;
     c.rekey.verify = in->require_verification;
+    c.backup = in->backup;
+    TRY(sys_recipients_encode(req->arena, req->prepared, &c.recipients));
     ASSERT(c.phase == CEREMONY_GIVING && c.rekey.shares.n > 0);
     TRY(ceremony_save(req, &c));
     req->told = "the making of new key shares was begun";
@@ -237,12 +276,16 @@ static enum status refuse_shares(struct req *req, struct ceremony *c)
 /* Enough shares were given: make the new shares. */
 static enum status carry_out(struct req *req, struct ceremony *c)
 {
+    struct sys_shares_text keys;
     ASSERT(c->phase == CEREMONY_GIVING);
     enum status st = ceremony_check(req, c);
     if (st == ST_DENIED)
         return refuse_shares(req, c);
     TRY(st);
     TRY(make_shares(req, c));
+    TRY(shares_text(req, c, &keys));
+    if (c->backup)
+        TRY(sys_rekey_backup_save(req, c, &keys));
     if (c->rekey.verify) {
         text_uuid(req->env, c->rekey.nonce);
         c->given = (struct bytes){0};
@@ -252,7 +295,15 @@ static enum status carry_out(struct req *req, struct ceremony *c)
         TRY(put_in_force(req, c));
     }
     TRY(ceremony_save(req, c));
-    return reply_made(req, c);
+    return reply_made(req, c, &keys);
+}
+
+/* Reply with the new shares again. They are encrypted anew. */
+static enum status repeat_made(struct req *req, const struct ceremony *c)
+{
+    struct sys_shares_text keys;
+    TRY(shares_text(req, c, &keys));
+    return reply_made(req, c, &keys);
 }
 
 static enum status sys_rekey_update(struct req *req)
@@ -264,7 +315,7 @@ static enum status sys_rekey_update(struct req *req)
     bool made = c.phase == CEREMONY_VERIFYING || c.phase == CEREMONY_DONE;
     if (made && in->nonce != NULL && strcmp(in->nonce, c.nonce) == 0 &&
         ceremony_is_repeated(req, &c, in->key))
-        return reply_made(req, &c);
+        return repeat_made(req, &c);
     req->error.text[0] = '\0';
     if (!ceremony_is_under_way(&c))
         return req_fail(req, ST_INVALID, "no rekey in progress");
@@ -378,6 +429,7 @@ static enum status sys_rekey_verify(struct req *req)
      .help = "The progress of making new shares of the " key "."},                                 \
         {.method = METHOD_POST,                                                                    \
          .path = at "init",                                                                        \
+         .prepare = sys_rekey_prepare,                                                             \
          .handler = sys_rekey_begin,                                                               \
          who,                                                                                      \
          .body = &sys_rekey_schema,                                                                \
