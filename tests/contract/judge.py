@@ -105,7 +105,7 @@ def never_called(found, calls):
         if op is not None and (r["status"] < 300
                                or (str(op) in NEEDS_A_MODULE and r["status"] == 400)
                                or (op.astray and 400 <= r["status"] < 500)
-                               or (op.absent and r["status"] == 501))
+                               or (op.absent and r["status"] in (400, 404, 501)))
     }
     return [str(op) for op in found if op not in good]
 

@@ -60,15 +60,35 @@ def test_every_path_that_is_not_built_says_so_by_every_method(cluster):
     absent = [path for path, item in document["paths"].items()
               if item.get("get", {}).get("x-holdfast-absent")]
     assert len(absent) > 30
+    off = {"/v1/sys/raw/path": (404, "unsupported path"),
+           "/v1/sys/internal/inspect/path": (400, "introspection_endpoint")}
     kinds = ("GET", None), ("LIST", None), ("POST", {"any": 1}), ("PUT", {"any": 1}), ("DELETE", None)
     for path in absent:
         path = "/v1" + path.replace("{", "").replace("}", "").rstrip("/")
         for method, body in kinds:
             answer = node.call(method, path, body)
-            assert answer.status == 501, (method, path, answer.status, answer.body)
-            assert answer.json["errors"][0].endswith("are not built.")
+            status, text = off.get(path, (501, "are not built."))
+            assert answer.status == status, (method, path, answer.status, answer.body)
+            assert text in answer.json["errors"][0]
             assert node.call(method, path, body, token=weak).status == 403
             assert node.call(method, path, body, token="").status == 403
+
+
+def test_what_upstream_switches_off_is_off_here(cluster):
+    node = cluster.standbys()[0]
+    sudo = 'path "sys/*" { capabilities = ["create", "read", "update", "delete", "list"%s] }'
+    weak, strong = cluster.limited(sudo % ""), cluster.limited(sudo % ', "sudo"')
+    for method in ("GET", "LIST", "PUT", "DELETE"):
+        for path, status in ("raw/core/mounts", 404), ("internal/inspect/router/root", 400):
+            body = {"value": "x"} if method == "PUT" else None
+            assert node.call(method, f"/v1/sys/{path}", body, strong).status == status
+            assert node.call(method, f"/v1/sys/{path}", body, weak).status == 403
+    for path in ("", "/monthly", "/export"):
+        answer = node.call("GET", f"/v1/sys/internal/counters/activity{path}?start_time=1")
+        assert (answer.status, answer.body) == (204, b"")
+        assert node.call("POST", f"/v1/sys/internal/counters/activity{path}", {}).status == 405
+    answer = node.call("GET", "/v1/sys/pprof/heap")
+    assert answer.status == 501 and answer.json["errors"] == ["Profiles of a running node are not built."]
 
 
 def test_the_settings_of_rotation_are_the_cluster_s(cluster):

@@ -1,10 +1,32 @@
-/* Paths of upstream that this server does not implement. A request for a list gets an empty list.
- * Every other request gets 501, with the name of the missing feature. */
+/* Paths of upstream that this server does not implement. A request for a list gets an empty list. A
+ * path that upstream has switched off by default gets upstream's reply when the path is off. Every
+ * other request gets 501, with the name of the missing feature. */
 #include "api/sys/sys.h"
 
 static enum status absent(struct req *req)
 {
     return req_fail(req, ST_UNIMPLEMENTED, "%s", req->route->help);
+}
+
+/* sys/raw without raw_storage_endpoint: upstream has no such path then. */
+static enum status raw_is_off(struct req *req)
+{
+    return req_fail(req, ST_NOT_FOUND,
+                    "unsupported path: requests for raw storage are switched off");
+}
+
+/* sys/internal/inspect without introspection_endpoint. */
+static enum status inspect_is_off(struct req *req)
+{
+    return req_fail(req, ST_INVALID,
+                    "introspection_endpoint is switched off: this server shows no internals");
+}
+
+/* sys/internal/counters/activity without data: 204. */
+static enum status no_activity(struct req *req)
+{
+    ASSERT(req->reply.kind == REPLY_NONE);
+    return ST_OK;
 }
 
 struct nothing {
@@ -42,6 +64,17 @@ static enum status nothing(struct req *req)
         .flags = ROUTE_ABSENT | ROUTE_FREE_BODY, .help = what " are not built." \
     }
 
+#define OFF(pattern, reply, text)                                          \
+    {                                                                      \
+        .method = METHOD_GET, .path = (pattern), .handler = (reply),       \
+        .flags = ROUTE_ABSENT | ROUTE_FREE_BODY | ROUTE_SUDO, .help = text \
+    }
+#define NO_ACTIVITY(pattern)                                                                       \
+    {                                                                                              \
+        .method = METHOD_GET, .path = (pattern), .handler = no_activity, .flags = ROUTE_FREE_BODY, \
+        .help = "Counts of clients: none, clients are not counted."                                \
+    }
+
 static const struct route absent_routes[] = {
     {.method = METHOD_GET,
      .path = "internal/counters/entities",
@@ -71,10 +104,12 @@ static const struct route absent_routes[] = {
     ABSENT("experiments", "Experiments"),
     ABSENT("external-keys/*path", "Keys kept outside the cluster"),
     ABSENT("generate-recovery-token/*path", "Tokens of a recovery mode"),
-    ABSENT("internal/counters/activity/*path", "Counts of clients"),
+    NO_ACTIVITY("internal/counters/activity"),
+    NO_ACTIVITY("internal/counters/activity/export"),
+    NO_ACTIVITY("internal/counters/activity/monthly"),
     ABSENT("internal/counters/config", "Counts of clients"),
     ABSENT("internal/counters/requests", "Counts of requests by month"),
-    ABSENT("internal/inspect/*path", "Views into the router"),
+    OFF("internal/inspect/*path", inspect_is_off, "Internals of the server: switched off."),
     ABSENT("internal/ui/authenticated-messages", "Web pages"),
     ABSENT("internal/ui/feature-flags", "Web pages"),
     ABSENT("internal/ui/unauthenticated-messages", "Web pages"),
@@ -88,7 +123,7 @@ static const struct route absent_routes[] = {
     ABSENT("policies/egp/*name", "Policies in code"),
     ABSENT("policies/rgp/*name", "Policies in code"),
     ABSENT("pprof/*path", "Profiles of a running node"),
-    ABSENT("raw/*path", "Requests for raw storage"),
+    OFF("raw/*path", raw_is_off, "Raw storage: switched off."),
     ABSENT("replication/*path", "Links between clusters"),
     ABSENT("seal-backend-status", "Several seals side by side"),
     ABSENT("sealwrap/*path", "Seals of single values"),

@@ -201,6 +201,25 @@ static void an_unknown_subsystem_is_refused_with_the_known_ones(void **ctx)
     (void)request(METHOD_GET, "/v1/sys/config/reload/listener", NULL, 405);
 }
 
+static void paths_that_are_off_reply_as_upstream_does(void **ctx)
+{
+    (void)ctx;
+    static const enum http_method methods[] = {METHOD_GET, METHOD_LIST, METHOD_PUT, METHOD_DELETE};
+    for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
+        const char *body = methods[i] == METHOD_PUT ? "{\"value\":\"a\"}" : NULL;
+        assert_body_has(request(methods[i], "/v1/sys/raw/core/seal", body, 404),
+                        "unsupported path");
+        assert_body_has(request(methods[i], "/v1/sys/internal/inspect/router/root", body, 400),
+                        "introspection_endpoint is switched off");
+    }
+    (void)request(METHOD_GET, "/v1/sys/internal/counters/activity?start_time=1", NULL, 204);
+    (void)request(METHOD_GET, "/v1/sys/internal/counters/activity/monthly", NULL, 204);
+    (void)request(METHOD_GET, "/v1/sys/internal/counters/activity/export", NULL, 204);
+    (void)request(METHOD_GET, "/v1/sys/pprof/heap", NULL, 501);
+    w.token[0] = '\0';
+    (void)request(METHOD_GET, "/v1/sys/raw/core/seal", NULL, 403);
+}
+
 int main(void)
 {
 #define NODE(f) cmocka_unit_test_setup_teardown(f, open_world, reset)
@@ -211,6 +230,7 @@ int main(void)
         NODE(the_machine_is_described),
         NODE(a_version_is_written_down_once),
         NODE(tokens_are_counted),
+        NODE(paths_that_are_off_reply_as_upstream_does),
         NODE(a_part_of_the_configuration_is_read_again),
         NODE(a_part_that_cannot_be_read_keeps_what_is_in_use),
         NODE(an_unknown_subsystem_is_refused_with_the_known_ones),
