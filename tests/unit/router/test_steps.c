@@ -48,6 +48,7 @@ static enum status add_to(struct req *req, struct bytes key)
 
 static enum status handle(struct req *req)
 {
+    assert_ptr_equal(req_scope(req).caller, req->token);
     static void (*none)(void);
     pass('h', &none);
     if (req->route->prepare != NULL)
@@ -75,6 +76,7 @@ static enum status finish(struct req *req)
 {
     assert_non_null(req->txn);
     assert_null(req->acl);
+    assert_null(req_scope(req).caller); /* this transaction has not read the token */
     pass('f', &during_finish);
     if (finish_stages)
         TRY(add_to(req, BYTES("s/second")));
