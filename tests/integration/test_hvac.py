@@ -11,6 +11,7 @@ import pytest
 from hvac import exceptions
 
 from cluster import PATIENCE_S, Answer, Cluster, note
+from gnupg import Gpg
 
 SHAMIR = {"seal": {"static": None, "shamir": {}}}
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:hvac")
@@ -174,6 +175,39 @@ def test_key_shares_are_replaced():
             sys.start_rekey(**wanted, recovery_key=True)
     finally:
         made.__exit__(None, None, None)
+
+
+def test_shares_and_tokens_are_encrypted_for_their_holders():
+    made = Cluster(size=1, config=SHAMIR)
+    with Gpg() as gpg:
+        key, text = gpg.make("holder"), base64.b64encode(gpg.public("holder")).decode()
+        try:
+            made.start()
+            made.await_formed()
+            sys = connect(made.nodes[0]).sys
+            answer = sys.initialize(secret_shares=2, secret_threshold=2, pgp_keys=[text] * 2,
+                                    root_token_pgp_key=text)
+            keys = [gpg.decrypt(bytes.fromhex(share)) for share in answer["keys"]]
+            made.token = gpg.decrypt(base64.b64decode(answer["root_token"]))
+            sys.submit_unseal_keys(keys)
+            made.await_up()
+            begun = sys.start_root_token_generation(pgp_key=text)
+            assert begun["pgp_fingerprint"] == key
+            sys.generate_root(key=keys[0], nonce=begun["nonce"])
+            done = sys.generate_root(key=keys[1], nonce=begun["nonce"])
+            token = gpg.decrypt(base64.b64decode(done["encoded_token"]))
+            sys = connect(made.nodes[0], token).sys
+            with pytest.raises(exceptions.InvalidRequest, match="no backed-up keys"):
+                sys.read_backup_keys()
+            begun = sys.start_rekey(secret_shares=1, secret_threshold=1, pgp_keys=[text],
+                                    backup=True)
+            assert begun["pgp_fingerprints"] == [key]
+            new = sys.rekey_multi(keys=keys, nonce=begun["nonce"])
+            assert sys.read_backup_keys()["data"]["keys"] == {key: new["keys"]}
+            with pytest.raises(exceptions.InvalidRequest, match="no backed-up keys"):
+                sys.read_backup_keys(recovery_key=True)
+        finally:
+            made.__exit__(None, None, None)
 
 
 def test_a_step_down_gives_another_node_the_lead():

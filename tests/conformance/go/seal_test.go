@@ -40,6 +40,7 @@ func TestAClusterIsInitialisedUnsealedSealedAndShrunk(t *testing.T) {
 		return err == nil
 	})
 	generateRoot(t, client, made.Keys)
+	rekeyForHolders(t, client, made.Keys)
 	keys := rekey(t, client, rekey(t, client, made.Keys, false), true)
 	generateRootWithToken(t, client, keys)
 	keys = rotateKeys(t, client, keys)
@@ -175,6 +176,39 @@ func rekey(t *testing.T, client *api.Client, keys []string, verify bool) []strin
 	_, err = sys.RekeyRecoveryKeyStatus()
 	refused(t, err, http.StatusBadRequest, "no recovery key")
 	return made.Keys
+}
+
+// holder is a PGP key of gpg 2.2.40, as base64, and its fingerprint.
+const (
+	holder            = "mDMEZaUeQBYJKwYBBAHaRw8BAQdA0D6kbm0vjhtBdku5y2z7hIyZSbKItSGB+ePynyMh4vC0FmN1cnZlMjU1MTlAZXhhbXBsZS5jb22IkAQTFggAOBYhBJ8j+fsWjgxhfqnY1w857NS6VdDVBQJlpR5AAhsDBQsJCAcCBhUKCQgLAgQWAgMBAh4BAheAAAoJEA857NS6VdDV6I4BAOjthHLkhMjE9rO/Bm5taGV9h+vofJimYBe29/W3yjXaAQD4xm3JD2KccJ86Sl1GyPBF9Xy+UOGI8e+Nwq+8BIOZBLg4BGWlHkASCisGAQQBl1UBBQEBB0BpoXLUCEP4puCA1yY9i4KsHWQE6X/mooZDO/jB50+nRgMBCAeIeAQYFggAIBYhBJ8j+fsWjgxhfqnY1w857NS6VdDVBQJlpR5AAhsMAAoJEA857NS6VdDVjB8A/ihw11aGjKL5qEEZdWYVs6YvLRo3uQvd9Eeuf+R1K/h0AQC3CcxzwxEDYDtsAK8ZVWjk+KVkS4q9GrCmWxcvg2w7DA=="
+	holderFingerprint = "9f23f9fb168e0c617ea9d8d70f39ecd4ba55d0d5"
+)
+
+// rekeyForHolders has new keys encrypted and backed up, and gives them up before they are verified.
+func rekeyForHolders(t *testing.T, client *api.Client, keys []string) {
+	t.Helper()
+	sys := client.Sys()
+	_, err := sys.RekeyRetrieveBackup()
+	refused(t, err, http.StatusBadRequest, "no backed-up keys")
+	config := &api.RekeyInitRequest{SecretShares: 2, SecretThreshold: 2, RequireVerification: true,
+		PGPKeys: []string{holder}, Backup: true}
+	_, err = sys.RekeyInit(config)
+	refused(t, err, http.StatusBadRequest, "1 keys for 2 shares")
+	config.PGPKeys = append(config.PGPKeys, holder)
+	begun := got(sys.RekeyInit(config))(t)
+	equal(t, begun.PGPFingerprints, []string{holderFingerprint, holderFingerprint})
+	equal(t, got(sys.RekeyUpdate(keys[0], begun.Nonce))(t).Complete, false)
+	made := got(sys.RekeyUpdate(keys[1], begun.Nonce))(t)
+	equal(t, []any{made.Complete, made.Backup, made.PGPFingerprints},
+		[]any{true, true, begun.PGPFingerprints})
+	kept := got(sys.RekeyRetrieveBackup())(t)
+	equal(t, kept.Nonce, begun.Nonce)
+	equal(t, kept.Keys, map[string][]string{holderFingerprint: made.Keys})
+	equal(t, kept.KeysB64, map[string][]string{holderFingerprint: made.KeysB64})
+	must(t, sys.RekeyDeleteBackup())
+	_, err = sys.RekeyRetrieveBackup()
+	refused(t, err, http.StatusBadRequest, "no backed-up keys")
+	must(t, sys.RekeyCancel())
 }
 
 // restore brings back what a snapshot of this cluster has.

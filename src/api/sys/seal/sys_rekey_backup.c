@@ -110,8 +110,13 @@ static enum status sys_rekey_backup_read(struct req *req)
     ASSERT(req->token != NULL);
     if (st == ST_NOT_FOUND)
         return req_fail(req, ST_INVALID, "no backed-up keys found");
+    if (st == ST_OK)
+        st = backup_decode(req->arena, stored.value, &out);
+    if (st == ST_CORRUPT)
+        return req_fail(req, ST_INVALID,
+                        "the backed-up keys cannot be read: a restored snapshot replaced the state "
+                        "that they belong to");
     TRY(st);
-    TRY(backup_decode(req->arena, stored.value, &out));
     return req_reply(req, &out);
 }
 
