@@ -83,6 +83,7 @@ void node_parts_wire(struct node *n)
     n->services.n = o->n_services;
     n->services.time_ms = cluster_time_ms;
     n->services.time_ctx = &n->board;
+    n->services.snapshot = &n->snapshot;
     n->admin.peers = n->cleanup.peers = n->transfer.peers = n->feature.peers = &n->peers;
     n->cleanup.admin = &n->admin;
     n->cleanup.local = n->renew.local = &n->local;

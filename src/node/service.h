@@ -30,6 +30,7 @@
 #include <pthread.h>
 
 struct service;
+struct snapshot;
 
 /* A service of a module. */
 struct node_service {
@@ -49,7 +50,7 @@ enum {
     SERVICE_STOP_MS = 10000,
 };
 
-/* The next three functions are for `run`, on its thread. */
+/* The next functions are for `run`, on its thread. */
 
 /* Wait until `ms` have passed. False, possibly at once: the run was asked to end. */
 NODISCARD bool service_wait(struct service *service, uint64_t ms);
@@ -60,6 +61,11 @@ NODISCARD bool service_wait(struct service *service, uint64_t ms);
 NODISCARD enum status service_transact(struct service *service, service_stage stage, void *ctx);
 /* The cluster time. */
 int64_t service_time_ms(const struct service *service);
+/* Whether the run was asked to end: long work without a wait looks now and then. */
+bool service_asked(const struct service *service);
+/* The node's snapshots, and its options: they live as long as the node. */
+struct snapshot *service_snapshot(const struct service *service);
+const struct member_options *service_options(const struct service *service);
 
 /* The rest of this file is for the node. */
 struct services;
@@ -95,9 +101,13 @@ struct services {
     size_t n;
     int64_t (*time_ms)(void *ctx); /* gives the cluster time; any thread */
     void *time_ctx;
-    struct service *items; /* array of `n` services */
-    uint64_t stop_ms;      /* monotonic: when the node began to stop; 0: it runs */
+    struct snapshot *snapshot; /* the node's part */
+    struct service *items;     /* array of `n` services */
+    uint64_t stop_ms;          /* monotonic: when the node began to stop; 0: it runs */
 };
+
+/* The thread of a run: runs the service, then posts `gone`. */
+void *service_main(void *service);
 
 extern const struct part service_part;
 /* Release what `start` made. After `stop`, or where `start` failed. */
