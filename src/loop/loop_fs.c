@@ -457,3 +457,39 @@ void loop_fs_free(struct fs *fs)
     (void)close(disk->root); /* the file is a directory opened for reading */
     mem_free(disk);
 }
+
+static bool same_inode(const struct stat *one, const struct stat *other)
+{
+    return one->st_dev == other->st_dev && one->st_ino == other->st_ino;
+}
+
+enum status loop_fs_place(struct fs *fs, const char *dir, struct loop_fs_place *ret_place)
+{
+    enum { DEPTH_MAX = 4096 };
+    struct stat goal, at, last = {0};
+    ASSERT(fs->ops == &disk_ops);
+    ASSERT(dir[0] != '\0');
+    if (stat(dir, &goal) != 0 || fstat(root_of(fs), &at) != 0)
+        return status_from_errno(errno);
+    struct loop_fs_place place = {.inside = same_inode(&at, &goal),
+                                  .same_disk = at.st_dev == goal.st_dev};
+    int fd = openat(root_of(fs), ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (unsigned i = 0; fd >= 0 && !place.inside && !same_inode(&at, &last) && i < DEPTH_MAX;
+         i++) {
+        int up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        last = at;
+        (void)close(fd); /* nothing was written */
+        fd = up;
+        if (fd >= 0 && fstat(fd, &at) != 0)
+            break;
+        place.inside = fd >= 0 && same_inode(&at, &goal);
+    }
+    if (fd < 0)
+        return status_from_errno(errno);
+    (void)close(fd); /* nothing was written */
+    ASSERT(!place.inside || same_inode(&at, &goal));
+    if (!place.inside && !same_inode(&at, &last))
+        return ST_IO;
+    *ret_place = place;
+    return ST_OK;
+}

@@ -373,6 +373,34 @@ static void every_allocation_may_fail(void **ctx)
     assert_true(mem_fail_nth(0));
 }
 
+/* Symbolic links on the way to the root change nothing. */
+static void the_place_of_a_root_is_known(void **ctx)
+{
+    struct loop_fs_place place;
+    struct fs *below = NULL;
+    char path[256];
+    assert_int_equal(loop_fs_place(*ctx, root, &place), ST_OK);
+    assert_true(place.inside && place.same_disk);
+    assert_int_equal(loop_fs_place(*ctx, "/tmp", &place), ST_OK);
+    assert_true(place.inside && place.same_disk);
+    assert_int_equal(fs_mkdir(*ctx, "a"), ST_OK);
+    assert_int_equal(fs_mkdir(*ctx, "a/b"), ST_OK);
+    (void)snprintf(path, sizeof path, "%s/link", root); /* fits */
+    assert_int_equal(symlink("a", path), 0);
+    (void)snprintf(path, sizeof path, "%s/link/b", root); /* fits */
+    assert_int_equal(loop_fs_new(path, &below, NULL), ST_OK);
+    (void)snprintf(path, sizeof path, "%s/a", root); /* fits */
+    assert_int_equal(loop_fs_place(below, path, &place), ST_OK);
+    assert_true(place.inside);
+    assert_int_equal(loop_fs_place(*ctx, path, &place), ST_OK);
+    assert_false(place.inside);
+    assert_true(place.same_disk);
+    assert_int_equal(loop_fs_place(*ctx, "/proc", &place), ST_OK);
+    assert_false(place.inside || place.same_disk);
+    assert_int_equal(loop_fs_place(*ctx, "/none/at/all", &place), ST_NOT_FOUND);
+    loop_fs_free(below);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -401,6 +429,7 @@ int main(void)
         cmocka_unit_test(where_direct_writes_are_refused_it_is_said_once),
         cmocka_unit_test(writing_where_the_disk_is_full_is_told),
         cmocka_unit_test(a_root_that_is_not_there_is_named),
+        cmocka_unit_test_setup_teardown(the_place_of_a_root_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(every_allocation_may_fail, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
