@@ -17,6 +17,18 @@ void snapshot_end(struct snapshot *s);
  */
 NODISCARD enum status snapshot_prove(struct snapshot *s, struct bytes sums,
                                      uint8_t ret_proof[SNAPSHOT_PROOF_BYTES]);
+/* Where the archive of a saved state goes. */
+struct snapshot_target {
+    /* Take the next piece. A failure ends the saving and is returned. */
+    enum status (*write)(void *ctx, struct bytes piece);
+    void *ctx;
+};
+/* Write a state no older than the call to the target; *ret_proof is its SHA256SUMS.sealed. Blocks,
+ * on any thread but the raft thread. ST_BUSY with a reason; ST_SEALED, ST_NOMEM, ST_CRYPTO,
+ * ST_CLOSED, or what the target fails with. */
+NODISCARD enum status snapshot_write(struct snapshot *s, const struct snapshot_target *target,
+                                     uint8_t ret_proof[SNAPSHOT_PROOF_BYTES],
+                                     struct reason *reason);
 /* Whether the replica must not be used any more. Raft thread. */
 static inline bool snapshot_closed(const struct snapshot *s)
 {

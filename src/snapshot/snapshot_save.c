@@ -8,9 +8,8 @@
 
 struct saving {
     struct snapshot *snapshot;
-    struct fs_file *file;
-    /* bytes written; number of bytes at which to check the free space again */
-    uint64_t at, checked;
+    const struct snapshot_target *target;
+    uint8_t *proof; /* output: SNAPSHOT_PROOF_BYTES */
     /* Task for the raft thread, which makes the pin. */
     struct env_task task;
     struct wait wait;
@@ -38,22 +37,14 @@ static enum status save_piece(void *ctx, struct bytes piece)
 {
     struct saving *s = ctx;
     ASSERT(s->snapshot->busy);
-    if (s->at >= s->checked) {
-        if (!snapshot_room(s->snapshot))
-            return ST_NO_SPACE;
-        s->checked = s->at + SNAPSHOT_ROOM_EVERY_BYTES;
-    }
-    TRY(fs_write_at(s->file, &piece, 1, s->at));
-    s->at += piece.len;
-    return ST_OK;
+    return s->target->write(s->target->ctx, piece);
 }
 
 static enum status save_seal(void *ctx, struct bytes sums, struct buf *out)
 {
     struct saving *s = ctx;
-    uint8_t proof[SNAPSHOT_PROOF_BYTES];
-    TRY(snapshot_prove(s->snapshot, sums, proof));
-    buf_add(out, bytes_of(proof, sizeof proof));
+    TRY(snapshot_prove(s->snapshot, sums, s->proof));
+    buf_add(out, bytes_of(s->proof, SNAPSHOT_PROOF_BYTES));
     return ST_OK;
 }
 
@@ -61,7 +52,7 @@ static enum status save_all(struct saving *s)
 {
     struct part_host *host = s->snapshot->host;
     const struct rlog_archive_out out = {save_piece, save_seal, s};
-    ASSERT(s->at == 0);
+    ASSERT(s->target->write != NULL);
     ASSERT(s->snapshot->busy);
 
     static_assert(sizeof s->facts.cluster >= sizeof host->cluster_id, "a UUID fits");
@@ -75,24 +66,56 @@ static enum status save_all(struct saving *s)
     return st;
 }
 
+enum status snapshot_write(struct snapshot *snapshot, const struct snapshot_target *target,
+                           uint8_t ret_proof[SNAPSHOT_PROOF_BYTES], struct reason *reason)
+{
+    struct saving s = {.snapshot = snapshot, .target = target, .proof = ret_proof};
+    ASSERT(part_off_thread(snapshot->host));
+    TRY(snapshot_begin(snapshot, reason));
+    enum status st = save_all(&s);
+    snapshot_end(snapshot);
+    if (st == ST_BUSY)
+        reason_set(reason, "a snapshot is being restored");
+    return st;
+}
+
+/* A file without a name that is written from its start. */
+struct own_file {
+    struct snapshot *snapshot;
+    struct fs_file *file;
+    /* bytes written; number of bytes at which to check the free space again */
+    uint64_t at, checked;
+};
+
+static enum status write_own(void *ctx, struct bytes piece)
+{
+    struct own_file *f = ctx;
+    ASSERT(f->file != NULL);
+    if (f->at >= f->checked) {
+        if (!snapshot_room(f->snapshot))
+            return ST_NO_SPACE;
+        f->checked = f->at + SNAPSHOT_ROOM_EVERY_BYTES;
+    }
+    TRY(fs_write_at(f->file, &piece, 1, f->at));
+    f->at += piece.len;
+    return ST_OK;
+}
+
 enum status snapshot_save(struct snapshot *snapshot, struct fs_file **ret_file, uint64_t *ret_bytes,
                           struct reason *reason)
 {
-    struct saving s = {.snapshot = snapshot};
+    struct own_file own = {.snapshot = snapshot};
+    const struct snapshot_target target = {write_own, &own};
+    uint8_t proof[SNAPSHOT_PROOF_BYTES];
     ASSERT(part_off_thread(snapshot->host));
-    TRY(snapshot_begin(snapshot, reason));
-    enum status st = snapshot_file(snapshot, &s.file);
-    if (st == ST_OK)
-        st = save_all(&s);
-    snapshot_end(snapshot);
+    TRY(snapshot_file(snapshot, &own.file));
+    enum status st = snapshot_write(snapshot, &target, proof, reason);
     if (st != ST_OK) {
-        fs_close(s.file);
-        if (st == ST_BUSY)
-            reason_set(reason, "a snapshot is being restored");
+        fs_close(own.file);
         return st;
     }
-    ASSERT(s.at > 0);
-    *ret_file = s.file;
-    *ret_bytes = s.at;
+    ASSERT(own.at > 0);
+    *ret_file = own.file;
+    *ret_bytes = own.at;
     return ST_OK;
 }

@@ -178,7 +178,7 @@ static inline enum status memfs_list(struct fs *fs, const char *path,
     TRY(mem_call(m, &crash));
     if (crash)
         return ST_IO;
-    if (mem_find(&m->now, dir) == NULL)
+    if (dir[0] != '\0' && mem_find(&m->now, dir) == NULL)
         return ST_NOT_FOUND;
     char(*names)[MEM_PATH] = calloc(MEM_NAMES, MEM_PATH);
     size_t n = 0;
