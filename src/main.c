@@ -168,14 +168,19 @@ static enum status dump_log(const char *path, struct reason *reason)
     return st;
 }
 
-static enum status dump_snapshot(const char *path, struct reason *reason)
+/* Print what `explain` says about a file. */
+static enum status explain_file(const char *path,
+                                enum status (*explain)(struct fs *fs, const char *path,
+                                                       void (*line)(void *ctx, const char *text),
+                                                       void *ctx),
+                                struct reason *reason)
 {
     struct fs *fs;
     char dir[PATH_MAX];
     const char *name;
     split_path(path, dir, &name);
     TRY(loop_fs_new(dir, &fs, reason));
-    enum status st = rlog_dump_snapshot(fs, name, print_line, NULL);
+    enum status st = explain(fs, name, print_line, NULL);
     loop_fs_free(fs);
     return st;
 }
@@ -190,7 +195,14 @@ static int run_dump_log(struct cli *cli)
 static int run_dump_snapshot(struct cli *cli)
 {
     struct reason reason = {{0}};
-    enum status st = dump_snapshot(cli->args[0], &reason);
+    enum status st = explain_file(cli->args[0], rlog_dump_snapshot, &reason);
+    return st == ST_OK ? EXIT_SUCCESS : fail(cli->args[0], st, &reason);
+}
+
+static int run_snapshot_verify(struct cli *cli)
+{
+    struct reason reason = {{0}};
+    enum status st = explain_file(cli->args[0], rlog_verify_archive, &reason);
     return st == ST_OK ? EXIT_SUCCESS : fail(cli->args[0], st, &reason);
 }
 
@@ -286,6 +298,13 @@ static const struct cli_command commands[] = {
      .offline = true,
      .run = run_dump_snapshot,
      .help = "Print a snapshot, as text."},
+    {.name = "operator raft snapshot verify",
+     .args = "FILE",
+     .args_min = 1,
+     .args_max = 1,
+     .offline = true,
+     .run = run_snapshot_verify,
+     .help = "Check that a saved snapshot is whole."},
 };
 
 int main(int argc, char **argv)

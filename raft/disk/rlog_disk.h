@@ -170,5 +170,10 @@ NODISCARD enum status rlog_dump_log(struct fs *fs, const char *dir,
                                     void (*line)(void *ctx, const char *text), void *ctx);
 NODISCARD enum status rlog_dump_snapshot(struct fs *fs, const char *path,
                                          void (*line)(void *ctx, const char *text), void *ctx);
+/* For `holdfast operator raft snapshot verify`: check an operator's archive against the sums in the
+ * archive, and print one line about the archive and one with the verdict. Statuses of
+ * rlog_dump_snapshot. */
+NODISCARD enum status rlog_verify_archive(struct fs *fs, const char *path,
+                                          void (*line)(void *ctx, const char *text), void *ctx);
 
 #endif

@@ -347,6 +347,7 @@ struct archive_dump {
     const struct dump *d;
     struct fs_file *file;
     uint64_t at, n_keys;
+    bool brief; /* the keys are not printed */
 };
 
 static enum status archive_read(void *ctx, void *room, size_t n, size_t *ret_n)
@@ -360,23 +361,23 @@ static enum status archive_read(void *ctx, void *room, size_t n, size_t *ret_n)
 static enum status archive_key(void *ctx, const struct store_item *item)
 {
     struct archive_dump *a = ctx;
-    if (a->n_keys++ < SNAPSHOT_LINES_MAX)
+    if (a->n_keys++ < SNAPSHOT_LINES_MAX && !a->brief)
         say(a->d, "  %.*s (%zu bytes), created %llu, changed %llu", (int)MIN(item->key.len, 300u),
             (const char *)item->key.data, item->value.len, (unsigned long long)item->created,
             (unsigned long long)item->modified);
     return ST_OK;
 }
 
-static enum status dump_archive(const struct dump *d, struct fs_file *file)
+static enum status dump_archive(const struct dump *d, struct fs_file *file, bool brief)
 {
-    struct archive_dump a = {.d = d, .file = file};
+    struct archive_dump a = {.d = d, .file = file, .brief = brief};
     const struct rlog_archive_in in = {.read = archive_read, .key = archive_key, .ctx = &a};
     struct rlog_archive_found *found = mem_zalloc(sizeof *found);
     struct reason why = {{0}};
     if (found == NULL)
         return ST_NOMEM;
     enum status st = rlog_archive_read(&in, found, &why);
-    if (a.n_keys > SNAPSHOT_LINES_MAX)
+    if (a.n_keys > SNAPSHOT_LINES_MAX && !brief)
         say(d, "  … and %llu keys more", (unsigned long long)(a.n_keys - SNAPSHOT_LINES_MAX));
     const struct rlog_archive_facts *f = &found->facts;
     if (f->cluster[0] != '\0')
@@ -405,8 +406,20 @@ enum status rlog_dump_snapshot(struct fs *fs, const char *path,
     TRY(fs_open(fs, path, FS_READ, &file));
     enum status st = fs_read_at(file, head, sizeof head, 0, &n);
     if (st == ST_OK)
-        st = n == sizeof gzip && memcmp(head, gzip, sizeof gzip) == 0 ? dump_archive(&d, file)
-                                                                      : dump_scan(&d, file);
+        st = n == sizeof gzip && memcmp(head, gzip, sizeof gzip) == 0
+                 ? dump_archive(&d, file, false)
+                 : dump_scan(&d, file);
+    fs_close(file);
+    return st;
+}
+
+enum status rlog_verify_archive(struct fs *fs, const char *path,
+                                void (*line)(void *ctx, const char *text), void *ctx)
+{
+    struct dump d = {.line = line, .ctx = ctx};
+    struct fs_file *file = NULL;
+    TRY(fs_open(fs, path, FS_READ, &file));
+    enum status st = dump_archive(&d, file, true);
     fs_close(file);
     return st;
 }
