@@ -2,6 +2,7 @@
  * method stand in one file, so the order of the tables does not matter. Only sys_absent_table must
  * be last: its rows are for paths that no other row takes. */
 #include "api/sys/sys.h"
+#include "api/sys/raft/sys_autosnap.h"
 #include "api/sys/seal/sys_keys.h"
 #include "auth/policy.h"
 #include "front/secrets/secrets.h"
@@ -19,7 +20,7 @@ static const struct route_table *const sys_tables[] = {
     &sys_password_table,     &sys_capabilities_table, &sys_leases_table,
     &sys_lease_count_table,  &sys_audit_table,        &sys_audit_headers_table,
     &sys_ui_headers_table,   &sys_plugins_table,      &sys_reload_table,
-    &sys_rekey_backup_table, &sys_absent_table, /* last */
+    &sys_rekey_backup_table, &sys_autosnap_table,     &sys_absent_table, /* last */
 };
 
 static const struct route_api sys_api = {.dialect = &secrets_dialect,
@@ -64,4 +65,7 @@ const struct module sys_module = {.name = "sys",
                                   .expires = sys_expires,
                                   .n_expires = ARRAY_LEN(sys_expires),
                                   .duties = sys_duties,
-                                  .n_duties = ARRAY_LEN(sys_duties)};
+                                  .n_duties = ARRAY_LEN(sys_duties),
+                                  .services = &sys_autosnap_service,
+                                  .n_services = 1,
+                                  .metrics = sys_autosnap_metrics};

@@ -16,7 +16,8 @@ extern const struct route_table sys_quota_table, sys_cors_table, sys_ui_headers_
 extern const struct route_table sys_tools_table, sys_wrapping_table, sys_openapi_table;
 extern const struct route_table sys_seal_table, sys_init_table, sys_rotate_table,
     sys_generate_root_table, sys_rekey_table, sys_rekey_backup_table, sys_challenge_table;
-extern const struct route_table sys_raft_table, sys_autopilot_table, sys_join_table;
+extern const struct route_table sys_raft_table, sys_autopilot_table, sys_autosnap_table,
+    sys_join_table;
 extern const struct route_table sys_mounts_table, sys_mount_edit_table, sys_remount_table,
     sys_plugins_table;
 extern const struct route_table sys_policy_table, sys_password_table, sys_capabilities_table;

@@ -127,7 +127,6 @@ static const struct route absent_routes[] = {
     ABSENT("replication/*path", "Links between clusters"),
     ABSENT("seal-backend-status", "Several seals side by side"),
     ABSENT("sealwrap/*path", "Seals of single values"),
-    ABSENT("storage/raft/snapshot-auto/*path", "Snapshots by a schedule"),
     ABSENT("sync/*path", "Copies of secrets in other services"),
     ABSENT("utilization", "Reports of use"),
     ABSENT("well-known/*label", "Well-known addresses"),
