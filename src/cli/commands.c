@@ -24,6 +24,7 @@
     X(cli_generate_root_commands) \
     X(cli_rekey_commands)         \
     X(cli_raft_commands)          \
+    X(cli_autosnap_commands)      \
     X(cli_about_commands)         \
     MORE(X)
 

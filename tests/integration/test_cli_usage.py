@@ -243,6 +243,7 @@ GIVEN = {
     "kv list": ["x"], "kv undelete": ["x", "-versions=1"], "kv destroy": ["x", "-versions=1"],
     "kv rollback": ["x", "-version=1"], "login": ["x"], "token revoke": ["x"], "unwrap": ["x"],
     "policy write": ["x", "-"], "operator unseal": ["x"],
+    "operator raft snapshot auto write": ["x", "a=1"],
     "operator raft snapshot save": ["/dev/null/x"], "operator raft snapshot restore": ["/dev/null"],
 }
 WITHOUT_2 = {"status", "operator raft snapshot save"}  # 2 is for sealed; the file comes first
