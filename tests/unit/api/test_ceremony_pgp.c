@@ -6,8 +6,7 @@
 #include "api/sys/seal/sys_keys.h"
 #include "crypto/crypto.h"
 
-#define NOW_LATER INT64_C(31536000000) /* a year after the world begins; the keys are valid then \
-                                        */
+#define NOW_LATER INT64_C(31536000000) /* in a year, when the keys are valid */
 #define REKEY "/v1/sys/rekey-recovery-key/"
 #define BACKUP "/v1/sys/rekey/recovery-key-backup"
 
