@@ -107,6 +107,14 @@ def go_back(cluster, older, filler, writers):
     filler.node = cluster.active()
 
 
+def refuse_later_records(cluster):
+    """An older build would take an attempt for the holders of PGP keys for none."""
+    key = (TOP / "tests" / "unit" / "crypto" / "data" / "pgp" / "curve25519.asc").read_text()
+    answer = cluster.active().call("PUT", "/v1/sys/generate-root/attempt", {"pgp_key": key},
+                                   cluster.token)
+    assert answer.status == 503 and "feature level 2" in answer.json["errors"][0], answer.body
+
+
 def upgrade(cluster, writers, older, filler):
     """The level stays while a member is older, and while an operator holds it."""
     active = filler.node = cluster.active()
@@ -126,6 +134,7 @@ def upgrade(cluster, writers, older, filler):
     await_true("every member reports", lambda: cluster.feature_level() == (1, [2, 2, 2]))
     await_writes(writers)
     assert cluster.feature_level() == (1, [2, 2, 2])
+    refuse_later_records(cluster)
     go_back(cluster, older, filler, writers)
     await_true("every member reports", lambda: cluster.feature_level() == (1, [2, 2, 2]))
     make_tokens(filler, "last", "10s")

@@ -223,6 +223,8 @@ enum status ceremony_save(struct req *req, struct ceremony *c)
     c->expire_ms = waits ? 0 : req->now_ms + CEREMONY_PATIENCE_MS;
     bool plain = c->recipients.len == 0;
     ASSERT(!plain || !c->backup);
+    if (!plain)
+        TRY(req_need_feature(req, CEREMONY_RECIPIENTS_FEATURE));
     buf_add_u8(&record, plain ? CEREMONY_PLAIN : CEREMONY_WITH_RECIPIENTS);
     buf_add_u8(&record, (uint8_t)c->phase);
     buf_add_block(&record, bytes_str(c->nonce));

@@ -27,7 +27,11 @@
 #include "state/state_core.h"
 #include "text/random.h"
 
-enum { CEREMONY_PATIENCE_MS = 10 * 60 * 1000 };
+enum {
+    CEREMONY_PATIENCE_MS = 10 * 60 * 1000,
+    /* feature level of records with recipients: builds before take such an attempt for none */
+    CEREMONY_RECIPIENTS_FEATURE = 2,
+};
 
 enum ceremony_kind { CEREMONY_ROOT, CEREMONY_REKEY, CEREMONY_RECOVERY, CEREMONY_KINDS };
 enum ceremony_phase { CEREMONY_NONE, CEREMONY_GIVING, CEREMONY_VERIFYING, CEREMONY_DONE };
@@ -70,7 +74,9 @@ NODISCARD enum status ceremony_begin(struct req *req, enum ceremony_kind kind,
 /* The people whom the attempt encrypts for. ST_NOMEM, ST_CORRUPT. */
 NODISCARD enum status ceremony_recipients(struct req *req, const struct ceremony *ceremony,
                                           struct sys_recipients *ret_recipients);
-/* Stage the attempt, or its deletion in phase CEREMONY_NONE. As state_put. */
+/* Stage the attempt, or its deletion in phase CEREMONY_NONE. ST_BUSY with the request's error: the
+ * attempt has recipients, and the cluster is below CEREMONY_RECIPIENTS_FEATURE. Else as state_put.
+ */
 NODISCARD enum status ceremony_save(struct req *req, struct ceremony *ceremony);
 
 /* About the shares that clients give in this phase: the length of a share, and how many were
