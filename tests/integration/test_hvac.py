@@ -191,6 +191,7 @@ def test_shares_and_tokens_are_encrypted_for_their_holders():
             made.token = gpg.decrypt(base64.b64decode(answer["root_token"]))
             sys.submit_unseal_keys(keys)
             made.await_up()
+            made.await_feature_level()
             begun = sys.start_root_token_generation(pgp_key=text)
             assert begun["pgp_fingerprint"] == key
             sys.generate_root(key=keys[0], nonce=begun["nonce"])

@@ -63,6 +63,7 @@ class ShamirCluster(Cluster):
         for node in self.nodes:
             self.open(node)
         self.await_up()
+        self.await_feature_level()  # PGP attempts need it
 
 
 @pytest.fixture
