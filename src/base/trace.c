@@ -1,5 +1,7 @@
 #include "base/trace.h"
 
+#include "base/trace_tail.h"
+
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -7,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 4096, TEXT_MAX_BYTES = 1024 };
+enum { TEXT_MAX_BYTES = 1024 };
 
 static _Atomic enum trace_level lowest = TRACE_INFO;
 static _Atomic(const char *) node_name;
@@ -100,13 +102,14 @@ static size_t escape(char *out, size_t room, const char *text)
     return n;
 }
 
-/* Write one line. `more` is JSON text behind the message, ",\"name\":value" for each member; may be
- * empty. */
+/* Write one line, and give it to followers. `more` is JSON text behind the message,
+ * ",\"name\":value" for each member; may be empty. `logged` false: the line is for followers only.
+ */
 static void write_line(enum trace_level level, const char *module, const char *text,
-                       struct bytes more)
+                       struct bytes more, bool logged)
 {
     static const char *const names[] = {"debug", "info", "warn", "error"};
-    char line[LINE_MAX_BYTES], safe[TEXT_MAX_BYTES + 512], stamp[32];
+    char line[TRACE_LINE_MAX], safe[TEXT_MAX_BYTES + 512], day[32], stamp[64];
     const char *node = node_name;
     struct timespec now;
     struct tm tm;
@@ -114,27 +117,38 @@ static void write_line(enum trace_level level, const char *module, const char *t
     ASSERT(level < TRACE_OFF);                 /* no line has this level */
     (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
     (void)gmtime_r(&now.tv_sec, &tm);          /* the year fits */
-    (void)strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
+    (void)strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", &tm);
+    (void)snprintf(stamp, sizeof stamp, "%s.%06ldZ", day, now.tv_nsec / 1000); /* fits */
     (void)escape(safe, sizeof safe, text);
     int n = snprintf(line, sizeof line,
-                     "{\"@timestamp\":\"%s.%06ldZ\",\"@level\":\"%s\",\"@module\":\"%s\"%s%s%s,\"@"
+                     "{\"@timestamp\":\"%s\",\"@level\":\"%s\",\"@module\":\"%s\"%s%s%s,\"@"
                      "message\":\"%s\"%.*s}\n",
-                     stamp, now.tv_nsec / 1000, names[level], module,
-                     node != NULL ? ",\"@node\":\"" : "", node != NULL ? node : "",
-                     node != NULL ? "\"" : "", safe, (int)more.len, (const char *)more.data);
-    if (n > 0 && write(STDERR_FILENO, line, MIN((size_t)n, sizeof line - 1)) < 0)
+                     stamp, names[level], module, node != NULL ? ",\"@node\":\"" : "",
+                     node != NULL ? node : "", node != NULL ? "\"" : "", safe, (int)more.len,
+                     (const char *)more.data);
+    size_t len = n > 0 ? MIN((size_t)n, sizeof line - 1) : 0;
+    if (level >= tail_lowest())
+        tail_give(level, module, stamp, safe, bytes_of(line, len));
+    if (logged && write(STDERR_FILENO, line, len) < 0)
         return; /* there is no other place to report the failure */
 }
 
-static void say(enum trace_level level, const char *module, const char *format, va_list args)
+/* Whether a follower wants a line that the process does not log. */
+static bool is_followed(enum trace_level level)
+{
+    return level >= tail_lowest();
+}
+
+static void say_line(enum trace_level level, const char *module, const char *format, va_list args,
+                     bool logged)
 {
     char text[TEXT_MAX_BYTES];
     (void)vsnprintf(text, sizeof text, format, args); /* a line that is cut off is still useful */
     void (*sink)(enum trace_level, const char *, const char *) = line_sink;
-    if (sink != NULL)
+    if (sink == NULL)
+        write_line(level, module, text, (struct bytes){(const uint8_t *)"", 0}, logged);
+    else if (logged)
         sink(level, module, text);
-    else
-        write_line(level, module, text, (struct bytes){(const uint8_t *)"", 0});
 }
 
 void trace_fields(enum trace_level level, const char *module, const char *text, struct bytes object)
@@ -142,26 +156,28 @@ void trace_fields(enum trace_level level, const char *module, const char *text, 
     char more[TRACE_FIELDS_MAX] = "";
     size_t n = 0;
     void (*sink)(enum trace_level, const char *, const char *) = line_sink;
-    if (level < trace_level_of(module))
+    bool logged = level >= trace_level_of(module);
+    if (!logged && !is_followed(level))
         return;
     if (object.len > 2 && object.len <= TRACE_FIELDS_MAX) {
         n = object.len - 1; /* a comma in place of the opening brace, no closing brace */
         memcpy(more, object.data, n);
         more[0] = ',';
     }
-    if (sink != NULL)
+    if (sink == NULL)
+        write_line(level, module, text, bytes_of((const uint8_t *)more, n), logged);
+    else if (logged)
         sink(level, module, text);
-    else
-        write_line(level, module, text, bytes_of((const uint8_t *)more, n));
 }
 
 void trace(enum trace_level level, const char *module, const char *format, ...)
 {
     va_list args;
-    if (level < trace_level_of(module))
+    bool logged = level >= trace_level_of(module);
+    if (!logged && !is_followed(level))
         return;
     va_start(args, format);
-    say(level, module, format, args);
+    say_line(level, module, format, args, logged);
     va_end(args);
 }
 
@@ -169,6 +185,6 @@ void trace_end(enum trace_level level, const char *module, const char *format, .
 {
     va_list args;
     va_start(args, format);
-    say(level, module, format, args);
+    say_line(level, module, format, args, true);
     va_end(args);
 }

@@ -21,6 +21,7 @@
     X(cli_secrets_commands)       \
     X(cli_audit_commands)         \
     X(cli_operator_commands)      \
+    X(cli_monitor_commands)       \
     X(cli_generate_root_commands) \
     X(cli_rekey_commands)         \
     X(cli_raft_commands)          \

@@ -4,6 +4,7 @@
 #include "front/forward.h"
 #include "front/front.h"
 #include "front/front_request.h"
+#include "front/log_stream.h"
 #include "front/relay.h"
 #include "front/upload.h"
 #include "router/request/dialect.h"
@@ -94,6 +95,11 @@ static void request_respond(struct router_request *request, struct router_reply 
     if (stream != NULL) {
         http_respond_begin(req, &http_reply, stream->length);
         stream->send(stream); /* last touch: it ends the reply */
+        return;
+    }
+    if (reply->log.tail != NULL) {
+        http_respond_begin(req, &http_reply, HTTP_LENGTH_UNKNOWN);
+        log_stream_start(req, reply->log); /* last touch: it ends the reply */
         return;
     }
     if (reply->file.file != NULL) {

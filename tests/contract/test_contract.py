@@ -55,6 +55,8 @@ def asked():
             for each in ("", token):
                 cluster.nodes[0].call(op.method, op.sample(), body, each, headers, timeout_s=60)
         for op in found:  # what does no harm is tried with every right as well
+            if op.path == "/sys/monitor":
+                continue  # the reply has no end
             if op.method in ("GET", "LIST", "HEAD") or op.auth == "none":
                 body = {} if op.method == "POST" else None
                 cluster.nodes[0].call(op.method, op.sample(), body, timeout_s=60)

@@ -20,7 +20,8 @@ static const struct route_table *const sys_tables[] = {
     &sys_password_table,     &sys_capabilities_table, &sys_leases_table,
     &sys_lease_count_table,  &sys_audit_table,        &sys_audit_headers_table,
     &sys_ui_headers_table,   &sys_plugins_table,      &sys_reload_table,
-    &sys_rekey_backup_table, &sys_autosnap_table,     &sys_absent_table, /* last */
+    &sys_rekey_backup_table, &sys_autosnap_table,     &sys_monitor_table,
+    &sys_absent_table, /* last */
 };
 
 static const struct route_api sys_api = {.dialect = &secrets_dialect,

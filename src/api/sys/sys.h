@@ -11,7 +11,7 @@ extern const struct route_api sys_metrics_api; /* /v1/metrics: an alias of sys/m
 
 /* The rows of sys_api by subject. */
 extern const struct route_table sys_health_table, sys_maintenance_table, sys_metrics_table,
-    sys_node_table, sys_host_table, sys_version_table, sys_reload_table;
+    sys_node_table, sys_host_table, sys_version_table, sys_reload_table, sys_monitor_table;
 extern const struct route_table sys_quota_table, sys_cors_table, sys_ui_headers_table;
 extern const struct route_table sys_tools_table, sys_wrapping_table, sys_openapi_table;
 extern const struct route_table sys_seal_table, sys_init_table, sys_rotate_table,

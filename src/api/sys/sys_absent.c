@@ -117,7 +117,6 @@ static const struct route absent_routes[] = {
     ABSENT("locked-users/*path", "Locks of users"),
     ABSENT("managed-keys/*path", "Keys kept outside the cluster"),
     ABSENT("mfa/*path", "Second factors"),
-    ABSENT("monitor", "Streams of log lines"),
     ABSENT("namespaces/*path", "Namespaces below the root"),
     ABSENT("plugins/*path", "Plugins from outside the program"),
     ABSENT("policies/egp/*name", "Policies in code"),

@@ -281,6 +281,8 @@ static void describe_body(const struct pipe *p, struct audit_reply *out)
     if (p->reply.file.file != NULL) {
         out->raw_type = p->reply.content_type;
         out->raw_bytes = p->reply.file.bytes;
+    } else if (p->reply.log.tail != NULL) {
+        out->raw_type = p->reply.content_type; /* the length is not known yet */
     } else if (whole && is_json(p->reply.content_type) && reply->encoding == NULL) {
         out->data = buf_bytes(&p->reply.body);
     } else if (whole && p->reply.content_type != NULL) {

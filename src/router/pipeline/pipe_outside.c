@@ -111,11 +111,25 @@ static void reply_with_file(struct pipe *p)
     files->reply = NULL;
 }
 
+/* Make the lines of the log, from now on, the whole body of the reply. */
+static void reply_with_log(struct pipe *p)
+{
+    struct req_files *files = &p->req.files;
+    ASSERT(p->phase == PIPE_OUTSIDE && files->reply == NULL);
+    buf_done(&p->reply.body);
+    p->reply.http = 200;
+    p->reply.content_type = files->reply_type;
+    p->reply.log = (struct reply_log){files->tail, p->worker->env, &p->req.host->leaving};
+    files->tail = NULL;
+}
+
 /* Make the reply from the step outside, if the handler made none. */
 static enum status reply_outside(struct pipe *p)
 {
     if (p->req.files.reply != NULL)
         reply_with_file(p);
+    else if (p->req.files.tail != NULL)
+        reply_with_log(p);
     else if (p->req.reply.kind != REPLY_NONE && p->reply.http == 204)
         return reply_make(&p->req, ST_OK, &p->reply);
     return ST_OK;

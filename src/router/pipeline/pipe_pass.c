@@ -19,7 +19,8 @@ static bool is_plain(const struct pipe *p)
     const struct req_reply *reply = &p->req.reply;
     bool gives = reply->wrapping != NULL || reply->lease_id != NULL || reply->auth.len != 0;
     return p->failure == ST_OK && p->reply.http == 200 && reply->kind != REPLY_NONE && !gives &&
-           reply->encoding == NULL && reply->n_warnings == 0 && p->reply.file.file == NULL;
+           reply->encoding == NULL && reply->n_warnings == 0 && p->reply.file.file == NULL &&
+           p->reply.log.tail == NULL;
 }
 
 /* Whether the handler of the route is all that makes the reply, once the request is authorised. */

@@ -3,6 +3,7 @@
 #include "router/pipeline/request_log.h"
 
 #include "base/fs.h"
+#include "base/trace_tail.h"
 
 /* End the transaction and run its cleanups. */
 void pipe_end_txn(struct pipe *p)
@@ -69,6 +70,7 @@ enum pipe_phase pipe_respond(struct pipe *p)
     }
     fs_close(p->req.files.upload);
     fs_close(p->req.files.reply);
+    tail_close(p->req.files.tail);
     buf_done(&p->req.reply.data);
     buf_done(&p->req.reply.auth);
     stage_forget_token(&p->req);

@@ -2,6 +2,7 @@
 #include "router/request/dialect.h"
 
 #include "base/fs.h"
+#include "base/trace_tail.h"
 
 enum { REPLY_FORMAT = 1 };
 
@@ -10,6 +11,7 @@ void reply_done(struct router_reply *reply)
     struct reply_stream *stream = reply->stream;
     buf_done(&reply->body);
     fs_close(reply->file.file);
+    tail_close(reply->log.tail);
     /* keep the memory for headers, but none of the headers */
     *reply = (struct router_reply){.headers = reply->headers};
     if (stream != NULL)

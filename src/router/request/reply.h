@@ -19,6 +19,15 @@ struct reply_file {
     struct env *env; /* `env` of the thread that sends the file */
 };
 
+/* A body of log lines, which ends when the client goes or the process stops. The sender closes the
+ * follower. */
+struct tail;
+struct reply_log {
+    struct tail *tail; /* the follower; NULL: none */
+    struct env *env;   /* `env` of the thread that sends the lines */
+    const _Atomic bool *leaving;
+};
+
 struct router_reply {
     /* ST_OK: this is a reply. Other values only for a forwarded request. ST_NOT_LEADER: the request
      * was not executed. ST_UNKNOWN_OUTCOME: the request may have been executed. */
@@ -28,6 +37,7 @@ struct router_reply {
     struct buf body;
     struct reply_stream *stream; /* if set: gives the body instead of `body` */
     struct reply_file file;      /* if set: holds the body instead of `body` */
+    struct reply_log log;        /* if set: the lines are the body instead of `body` */
     size_t n_headers;
     struct http_header
         *headers; /* in the request's arena; names and values lie there or are static */

@@ -16,6 +16,7 @@ struct fs_file;
 struct lease_quotas;
 struct router;
 struct router_host;
+struct tail;
 struct wrapping;
 
 enum { REQ_WARNINGS_MAX = 8, REQ_SCAN_MAX = 100000, REQ_DETAILS_MAX = 10000 };
@@ -56,7 +57,7 @@ struct req_reply {
     struct req_leases leases;
 };
 
-/* Files that a route's `outside` gets and returns. `outside` runs when there is no transaction any
+/* Files and followers that a route's `outside` gets and returns. `outside` runs when there is no transaction any
  * more. */
 struct req_files {
     struct fs_file *upload; /* file with the body of a ROUTE_UPLOAD; the router closes it */
@@ -65,6 +66,9 @@ struct req_files {
     struct fs_file *reply;
     uint64_t reply_bytes;
     const char *reply_type;
+    /* follower of the log whose lines become the body of the reply, of the type `reply_type`; the
+     * router takes and closes it */
+    struct tail *tail;
 };
 
 struct req {
