@@ -195,7 +195,11 @@ func rekeyForHolders(t *testing.T, client *api.Client, keys []string) {
 	_, err = sys.RekeyInit(config)
 	refused(t, err, http.StatusBadRequest, "1 keys for 2 shares")
 	config.PGPKeys = append(config.PGPKeys, holder)
-	begun := got(sys.RekeyInit(config))(t)
+	var begun *api.RekeyStatusResponse
+	eventually(t, "the cluster has the feature level", func() bool {
+		begun, err = sys.RekeyInit(config)
+		return err == nil
+	})
 	equal(t, begun.PGPFingerprints, []string{holderFingerprint, holderFingerprint})
 	equal(t, got(sys.RekeyUpdate(keys[0], begun.Nonce))(t).Complete, false)
 	made := got(sys.RekeyUpdate(keys[1], begun.Nonce))(t)
