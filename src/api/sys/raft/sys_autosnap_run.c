@@ -178,7 +178,7 @@ static bool asked(void *ctx)
 static void finish(struct service *service, struct task *task, const struct snapshot_folder *folder)
 {
     enum status st = service_transact(service, stage_end, task);
-    bool refused = st == ST_NOT_LEADER || st == ST_CLOSED;
+    bool refused = st != ST_OK && st != ST_UNKNOWN_OUTCOME;
     if (task->st != ST_OK) {
         if (task->st != ST_BUSY && task->st != ST_CLOSED) {
             atomic_fetch_add(&figures.failed, 1U);
