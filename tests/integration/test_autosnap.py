@@ -1,5 +1,6 @@
 """Snapshots by a schedule: saved by the active node, verified, kept to a number, never twice."""
 
+import datetime
 import re
 import stat
 import subprocess
@@ -52,6 +53,13 @@ def saved(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+def at_rest(node, name, folder):
+    """No snapshot is under way, and what is too much was deleted."""
+    shown = status_of(node, name)
+    return shown["snapshot_start"] == NEVER and len(names := saved(folder)) <= 2 \
+        and shown["last_snapshot_url"].endswith(names[-1])
+
+
 def verify(path):
     return subprocess.run([HOLDFAST, "operator", "raft", "snapshot", "verify", str(path)],
                           capture_output=True, text=True, timeout=60)
@@ -72,8 +80,7 @@ def test_a_schedule_saves_verified_snapshots_and_keeps_the_newest(cluster, sched
     first = saved(folder)[0]
     await_true(lambda: first not in saved(folder), "the oldest goes")
     assert schedule(interval="1h").status == 204  # the other fields stay
-    await_true(lambda: status_of(node, schedule.name)["snapshot_start"] == NEVER)
-    time.sleep(0.2)
+    await_true(lambda: at_rest(node, schedule.name, folder), "a snapshot was under way")
     names = saved(folder)
     assert len(names) == 2, names
     for name in names:
@@ -86,8 +93,9 @@ def test_a_schedule_saves_verified_snapshots_and_keeps_the_newest(cluster, sched
     assert shown["last_snapshot_url"] == shown["last_success_url"] == f"file://{folder}/{names[1]}"
     assert shown["last_snapshot_error"] == "" and shown["consecutive_errors"] == 0
     assert shown["last_snapshot_node"] == node.name
-    assert NEVER < shown["last_snapshot_start"] <= shown["last_snapshot_end"]
-    assert shown["next_snapshot_start"] > shown["last_snapshot_end"]
+    start, end, due = (datetime.datetime.fromisoformat(shown[name]) for name in (
+        "last_snapshot_start", "last_snapshot_end", "next_snapshot_start"))
+    assert start.timestamp() * 10**9 > began - 10**9 and start <= end < due
     text = metrics(node)
     assert int(re.search(r"^holdfast_snapshot_auto_saved_total (\d+)$", text, re.M)[1]) >= 3
     assert "holdfast_snapshot_auto_failing 0" in text
@@ -329,3 +337,18 @@ def test_the_command_line(cluster, folder, tmp_path):
     cli("operator", "raft", "snapshot", "verify", str(tmp_path / "none"), code=1)
     assert cli(*auto, "delete", "daily").stdout
     cli(*auto, "read", "daily", code=2)
+
+
+def test_a_save_by_request_and_a_schedule_take_turns(cluster, schedule, folder):
+    node = cluster.active()
+    assert schedule(**local(folder, retain=100)).status == 204
+    until, busy = time.monotonic() + 6, 0
+    while time.monotonic() < until:
+        answer = node.call("GET", "/v1/sys/storage/raft/snapshot")
+        assert answer.status in (200, 503), answer.body
+        busy += answer.status == 503
+    await_saved(folder, 3)
+    shown = status_of(node, schedule.name)
+    assert shown["consecutive_errors"] == 0 and shown["last_snapshot_error"] == "", shown
+    for name in saved(folder)[:3]:
+        assert verify(folder / name).returncode == 0
