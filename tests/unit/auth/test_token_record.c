@@ -1,65 +1,14 @@
 /* Tokens below the API: records, batch tokens, expiry, concurrent changes, failed allocations. */
-#include "state/ns_key.h"
-#include "state/state_world.h"
+#include "auth/token_world.h"
 
-#include "auth/token.h"
 #include "auth/token_batch.h"
 #include "auth/token_cache.h"
 #include "auth/token_lease.h"
-#include "auth/token_record.h"
 #include "auth/token_tree.h"
 #include "auth/token_ttl.h"
 #include "base/mem.h"
 
 #include <stdio.h>
-
-enum { NOW_MS = 1000000 };
-
-static struct state_world world;
-
-static int open_world(void **ctx)
-{
-    (void)ctx;
-    sw_open(&world);
-    sw_init(&world);
-    return 0;
-}
-
-static int close_world(void **ctx)
-{
-    (void)ctx;
-    sw_close(&world);
-    return 0;
-}
-
-static const char *const policies[] = {"a", "b"}, *const meta[] = {"k", "v", "", "w"};
-static const char *const cidrs[] = {"10.0.0.0/8", "::1"};
-
-static struct auth_token sample(void)
-{
-    return (struct auth_token){.id = "",
-                               .parent = "p",
-                               .accessor = "acc",
-                               .display_name = "d",
-                               .path = "auth/x",
-                               .type = AUTH_TYPE_SERVICE,
-                               .role = "r",
-                               .entity_id = "e",
-                               .policies = {policies, 2, true},
-                               .meta = {meta, 2, true},
-                               .bound_cidrs = {cidrs, 2, true},
-                               .created_ms = 1,
-                               .expire_ms = INT64_C(1) << 47,
-                               .renewed_ms = 3,
-                               .creation_ttl_s = 4,
-                               .explicit_max_ttl_s = 5,
-                               .period_s = 6,
-                               .num_uses = INT64_MAX,
-                               .depth = 8,
-                               .renewable = true,
-                               .keeps = true,
-                               .derived = true};
-}
 
 static void a_record_holds_every_field(void **ctx)
 {
@@ -144,48 +93,6 @@ static void a_damaged_record_is_refused(void **ctx)
 }
 
 /* With a transaction */
-
-static struct auth_scope scope_of(struct state_txn *txn)
-{
-    return (struct auth_scope){
-        .txn = txn, .cipher = state_cipher(world.state), .ns = STATE_NS_ROOT, .now_ms = NOW_MS};
-}
-
-static struct auth_token child_of(const char *parent, int64_t expire_ms)
-{
-    struct auth_token token = auth_token_root(NOW_MS);
-    token.parent = parent;
-    token.depth = parent[0] != '\0';
-    token.expire_ms = expire_ms;
-    return token;
-}
-
-/* Create and commit; its bearer lies in the world's arena. */
-static const char *created(const struct auth_token *wanted, const char **ret_id)
-{
-    struct state_txn txn;
-    struct auth_token token = *wanted;
-    const char *bearer = NULL;
-    sw_begin(&world, &txn);
-    struct auth_scope scope = scope_of(&txn);
-    assert_status(auth_token_create(&scope, &world.worker.env, &token, &bearer), ST_OK);
-    assert_status(sw_commit(&world, &txn), ST_OK);
-    if (ret_id != NULL)
-        *ret_id = token.id;
-    return bearer;
-}
-
-static enum status load(const char *bearer, int64_t now_ms)
-{
-    struct state_txn txn;
-    struct auth_token token;
-    sw_begin(&world, &txn);
-    struct auth_scope scope = scope_of(&txn);
-    scope.now_ms = now_ms;
-    enum status st = auth_token_load(&scope, bytes_str(bearer), &token);
-    state_end(&txn);
-    return st;
-}
 
 static enum status with_times(const struct auth_token *token)
 {
@@ -438,200 +345,6 @@ static void the_last_use_leaves_a_mark(void **ctx)
     assert_int_equal(marks(), 1);
 }
 
-/* Kept in the cache: a token of that name. */
-static void keep(struct token_cache *cache, struct bytes key, struct state_stamp stamp,
-                 const char *display_name)
-{
-    CLEANUP(buf_done) struct buf record = {0};
-    struct auth_token token = sample();
-    struct token_ref *ref;
-    token.display_name = display_name;
-    token_record_put(&token, &record);
-    assert_status(token_ref_new(key, stamp, buf_bytes(&record), &ref), ST_OK);
-    assert_bytes(token_ref_record(ref), buf_bytes(&record));
-    token_cache_put(cache, ref);
-    token_ref_drop(ref);
-}
-
-static void assert_kept(const struct token_cache *cache, struct bytes key, struct state_stamp stamp,
-                        const char *display_name)
-{
-    struct token_ref *ref = token_cache_get(cache, key, stamp);
-    if (display_name == NULL) {
-        assert_null(ref);
-        return;
-    }
-    assert_string_equal(token_ref_get(ref)->display_name, display_name);
-    token_ref_drop(ref);
-}
-
-static void the_cache_is_asked_for_one_version(void **ctx)
-{
-    (void)ctx;
-    struct token_cache *cache;
-    const struct state_stamp one = {1, 7}, two = {2, 7}, other = {2, 8};
-    const struct bytes k = BYTES("t/k");
-    assert_status(token_cache_new(&cache), ST_OK);
-    assert_kept(cache, k, one, NULL);
-    keep(cache, k, one, "one");
-    assert_kept(cache, k, one, "one");
-    assert_kept(cache, k, two, NULL);
-    assert_kept(cache, BYTES("t/j"), one, NULL);
-    keep(cache, k, two, "two");
-    assert_kept(cache, k, two, "two");
-    assert_kept(cache, k, one, NULL);
-    assert_kept(cache, k, other, NULL);
-    for (unsigned i = 0; i < 3 * TOKEN_CACHE_SLOTS; i++) {
-        char key[16];
-        (void)snprintf(key, sizeof key, "t/%u", i);
-        keep(cache, bytes_str(key), one, "x");
-    }
-    token_cache_clear(cache);
-    assert_kept(cache, k, two, NULL);
-    token_cache_free(cache);
-}
-
-static void what_is_no_record_is_not_kept(void **ctx)
-{
-    (void)ctx;
-    struct token_ref *ref;
-    assert_status(token_ref_new(BYTES("t/k"), (struct state_stamp){1, 7}, BYTES("x"), &ref),
-                  ST_CORRUPT);
-}
-
-/* Whoever reads a token by reference keeps it, whatever becomes of the token and of the cache. */
-static void a_token_that_is_held_stays_as_it_was(void **ctx)
-{
-    (void)ctx;
-    struct token_cache *cache;
-    struct token_ref *refs[2];
-    struct state_txn txn;
-    struct auth_token token = child_of("", NOW_MS + 500);
-    const struct auth_token *held;
-    const char *id, *bearer = created(&token, &id);
-    assert_status(token_cache_new(&cache), ST_OK);
-    sw_begin(&world, &txn);
-    struct auth_scope scope = scope_of(&txn);
-    scope.cache = cache;
-    assert_status(auth_token_hold(&scope, bytes_str(bearer), &held, &refs[0]), ST_OK);
-    assert_status(auth_token_hold(&scope, bytes_str(bearer), &held, &refs[1]), ST_OK);
-    assert_ptr_equal(refs[0], refs[1]); /* decoded once */
-    assert_status(token_tree_end(&scope, held, TOKEN_END_TREE), ST_OK);
-    assert_status(sw_commit(&world, &txn), ST_OK);
-    token_cache_free(cache);
-    token_ref_drop(refs[0]);
-    assert_string_equal(held->id, id);
-    assert_string_equal(held->display_name, token.display_name);
-    assert_int_equal(strlen(held->accessor), AUTH_ACCESSOR_LEN);
-    token_ref_drop(refs[1]);
-}
-
-static enum status hold(const char *bearer, int64_t now_ms, struct token_cache *cache)
-{
-    struct state_txn txn;
-    const struct auth_token *token;
-    struct token_ref *ref;
-    sw_begin(&world, &txn);
-    struct auth_scope scope = scope_of(&txn);
-    scope.now_ms = now_ms;
-    scope.cache = cache;
-    enum status st = auth_token_hold(&scope, bytes_str(bearer), &token, &ref);
-    if (st == ST_OK)
-        token_ref_drop(ref);
-    state_end(&txn);
-    return st;
-}
-
-static void what_is_kept_is_refused_when_it_has_ended(void **ctx)
-{
-    (void)ctx;
-    struct token_cache *cache;
-    struct state_txn txn;
-    const char *top_id;
-    struct auth_token top = child_of("", NOW_MS + 500), loaded;
-    const char *top_bearer = created(&top, &top_id);
-    struct auth_token below = child_of(top_id, 0);
-    const char *bearer = created(&below, NULL);
-    assert_status(token_cache_new(&cache), ST_OK);
-    assert_status(hold(bearer, NOW_MS + 499, cache), ST_OK);
-    assert_status(hold(bearer, NOW_MS + 500, cache), ST_DENIED); /* its parent has expired */
-    assert_status(hold(top_bearer, NOW_MS + 500, cache), ST_DENIED);
-    assert_status(hold("", NOW_MS, cache), ST_DENIED);
-    assert_status(hold("nobody's", NOW_MS, cache), ST_DENIED);
-    sw_begin(&world, &txn);
-    struct auth_scope scope = scope_of(&txn);
-    assert_status(auth_token_load(&scope, bytes_str(top_bearer), &loaded), ST_OK);
-    assert_status(token_tree_end(&scope, &loaded, TOKEN_END_TREE), ST_OK);
-    assert_status(sw_commit(&world, &txn), ST_OK);
-    assert_status(hold(bearer, NOW_MS, cache), ST_DENIED);
-    assert_status(hold(top_bearer, NOW_MS, cache), ST_DENIED);
-    token_cache_free(cache);
-}
-
-static void what_is_kept_is_read_by_the_transaction_all_the_same(void **ctx)
-{
-    (void)ctx;
-    struct token_cache *cache;
-    struct state_txn txn, other;
-    struct auth_token token = child_of("", 0), out;
-    const char *id, *bearer = created(&token, &id);
-    assert_status(token_cache_new(&cache), ST_OK);
-    assert_status(hold(bearer, NOW_MS, cache), ST_OK);
-    sw_begin(&world, &txn);
-    struct auth_scope in_txn = scope_of(&txn);
-    in_txn.cache = cache;
-    assert_status(auth_token_load(&in_txn, bytes_str(bearer), &out), ST_OK);
-    assert_string_equal(out.id, id);
-    assert_status(state_put(&txn, BYTES("s/x"), BYTES("1")), ST_OK);
-    sw_begin(&world, &other);
-    struct auth_scope scope = scope_of(&other);
-    assert_status(token_tree_end(&scope, &out, TOKEN_END_TREE), ST_OK);
-    assert_status(sw_commit(&world, &other), ST_OK);
-    assert_status(sw_commit(&world, &txn), ST_CONFLICT);
-    token_cache_free(cache);
-}
-
-static enum status hold_looking(const char *bearer, int64_t now_ms, struct token_cache *cache)
-{
-    struct state_txn txn;
-    const struct auth_token *token;
-    struct token_ref *ref = NULL;
-    sw_begin_looking(&world, &txn);
-    struct auth_scope scope = scope_of(&txn);
-    scope.now_ms = now_ms;
-    scope.cache = cache;
-    enum status st = auth_token_hold(&scope, bytes_str(bearer), &token, &ref);
-    token_ref_drop(ref);
-    state_end(&txn);
-    return st;
-}
-
-static void who_only_looks_sees_what_ended(void **ctx)
-{
-    (void)ctx;
-    struct token_cache *cache;
-    struct state_txn txn;
-    const char *top_id;
-    struct auth_token top = child_of("", NOW_MS + 500), loaded;
-    const char *top_bearer = created(&top, &top_id);
-    struct auth_token below = child_of(top_id, 0);
-    const char *bearer = created(&below, NULL);
-    assert_status(token_cache_new(&cache), ST_OK);
-    for (int i = 0; i < 2; i++) {
-        assert_status(hold_looking(bearer, NOW_MS + 499, cache), ST_OK);
-        assert_status(hold_looking(top_bearer, NOW_MS + 499, cache), ST_OK);
-        assert_status(hold_looking(bearer, NOW_MS + 500, cache), ST_DENIED);
-    }
-    sw_begin(&world, &txn);
-    struct auth_scope scope = scope_of(&txn);
-    assert_status(auth_token_load(&scope, bytes_str(top_bearer), &loaded), ST_OK);
-    assert_status(token_tree_end(&scope, &loaded, TOKEN_END_TREE), ST_OK);
-    assert_status(sw_commit(&world, &txn), ST_OK);
-    assert_status(hold_looking(bearer, NOW_MS, cache), ST_DENIED);
-    assert_status(hold_looking(top_bearer, NOW_MS, cache), ST_DENIED);
-    token_cache_free(cache);
-}
-
 /* Batch */
 
 static void a_batch_token_opens_in_its_namespace_only(void **ctx)
@@ -803,8 +516,6 @@ static void every_lack_of_memory_is_told(void **ctx)
     }
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -820,12 +531,6 @@ int main(void)
         TEST(an_ended_token_gets_nothing),
         TEST(below_its_level_no_record_has_the_note),
         TEST(the_last_use_leaves_a_mark),
-        TEST(the_cache_is_asked_for_one_version),
-        TEST(what_is_no_record_is_not_kept),
-        TEST(a_token_that_is_held_stays_as_it_was),
-        TEST(what_is_kept_is_refused_when_it_has_ended),
-        TEST(what_is_kept_is_read_by_the_transaction_all_the_same),
-        TEST(who_only_looks_sees_what_ended),
         TEST(a_batch_token_opens_in_its_namespace_only),
         TEST(what_is_no_batch_token_is_refused),
         TEST(another_spelling_of_a_batch_token_is_none),
