@@ -5,7 +5,9 @@ enum { NEW_FORMAT = 0x40, PACKET = 0x80, OLD_INDEFINITE = 3 };
 uint16_t pgp_u16(struct reader *r)
 {
     struct bytes b = reader_take(r, 2);
-    return b.len == 2 ? (uint16_t)(b.data[0] << 8 | b.data[1]) : 0;
+    if (b.len != 2)
+        return 0;
+    return (uint16_t)(b.data[0] << 8 | b.data[1]);
 }
 
 uint32_t pgp_u32(struct reader *r)
