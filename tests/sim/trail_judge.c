@@ -74,7 +74,8 @@ static const char *judge_effects(const struct trail_call *call)
 
 /* Lines */
 
-/* Whether a node tried to give the request to another node: its own device was late perhaps. */
+/* Whether a node tried to give the request to another node, or to find one: its own device was late
+ * perhaps. */
 static bool was_passed(const struct trail_call *call)
 {
     for (size_t i = 0; i < call->n_runs; i++)

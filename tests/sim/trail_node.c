@@ -58,7 +58,8 @@ struct asked {
     char id[TRAIL_ID]; /* of the run; "": not known yet */
     struct hop *hop;   /* another node forwarded the request; NULL: a client sent it */
     struct router_forward *forwards; /* under way */
-    bool passed, relayed;            /* sent to another node; another node sent the reply */
+    bool passed;  /* sent to another node, or would have been if there had been a leader */
+    bool relayed; /* another node sent the reply */
 };
 
 static struct asked *asked_of(const struct router_request *request)
@@ -449,7 +450,9 @@ static void execute(struct node *n, uint64_t number, struct hop *hop)
     enum trail_kind kind = trails_log(n->cluster)->calls[number].kind;
     char target[TARGET_BYTES];
     struct asked *a = mem_must_alloc(sizeof *a);
-    *a = (struct asked){.node = n, .number = number, .hop = hop};
+    struct rlog_status status;
+    rlog_status(n->rlog, &status);
+    *a = (struct asked){.node = n, .number = number, .hop = hop, .passed = !status.ready};
     a->request = (struct router_request){
         .method = kind == TRAIL_LOOK || kind == TRAIL_TOUCH ? METHOD_GET : METHOD_POST,
         .arena = &a->arena,
