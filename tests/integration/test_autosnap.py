@@ -106,7 +106,9 @@ def test_a_flipped_bit_on_the_disk_is_found(cluster, schedule, folder):
     await_saved(folder, 1)
     path = folder / saved(folder)[0]
     content = bytearray(path.read_bytes())
-    for at in (len(content) // 3, len(content) - 20):
+    # within the encrypted values, and within the checksum of the gzip stream: a bit between the files
+    # may choose another copy of the same zeros
+    for at in (len(content) // 2, len(content) - 6):
         flipped = bytearray(content)
         flipped[at] ^= 0x10
         path.write_bytes(flipped)
