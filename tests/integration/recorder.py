@@ -111,6 +111,11 @@ def asking(port, method, target):
             mounts.ended += own
 
 
+def is_kept(body):
+    """Not of a body that has not ended, nor of one that is too long."""
+    return body is not None and len(body) <= BODY_MAX
+
+
 def record(port, method, target, body, headers, answer, client, settled=True):
     if not FOLDER or port not in clusters or not target.startswith("/v1/"):
         return
@@ -127,7 +132,7 @@ def record(port, method, target, body, headers, answer, client, settled=True):
     line = {
         "client": client, "method": method, "path": path, "engine": engine, "rest": rest, "query": query,
         "token": kind, "status": answer.status, "type": answer.headers.get("Content-Type"),
-        "body": answer.body.decode(errors="replace") if len(answer.body) <= BODY_MAX else None,
+        "body": answer.body.decode(errors="replace") if is_kept(answer.body) else None,
     }
     with open(os.path.join(FOLDER, f"{os.getpid()}.jsonl"), "a") as out:
         out.write(json.dumps(line) + "\n")

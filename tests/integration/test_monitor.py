@@ -22,7 +22,7 @@ def following(node, query="", token=None):
         connection.request("GET", PATH + query, headers=headers)
         reply = connection.getresponse()
         note(node.client_port, "GET", PATH + query, None, headers,
-             Answer(reply.status, reply.headers, b""))
+             Answer(reply.status, reply.headers, None))  # the body has not ended
         yield reply
     finally:
         connection.close()

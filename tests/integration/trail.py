@@ -49,7 +49,7 @@ class Calls:
 def id_of(answer):
     """The id in the head of an error or in the envelope of a success."""
     told = answer.headers.get("X-Secrets-Request-ID")
-    if told is None and answer.status == 200 and answer.body[:1] == b"{":
+    if told is None and answer.status == 200 and (answer.body or b"").startswith(b"{"):
         envelope = json.loads(answer.body)
         told = envelope.get("request_id") if "lease_duration" in envelope else None
     return told
