@@ -206,7 +206,7 @@ bool pgp_signature_holds(const struct pgp_signature *s, const struct pgp_signed 
     const EVP_MD *kind = pgp_digest(s->hash);
     if (kind == NULL || !is_of(s, what->primary) || !digest(s, what, kind, hash))
         return false;
-    if (memcmp(hash, s->left, sizeof s->left) != 0) /* almost always: by somebody else */
+    if (memcmp(hash, s->left, sizeof s->left) != 0) /* most likely another key made the signature */
         return false;
     size_t len = signature_value(s, by, value);
     ASSERT(len <= sizeof value);

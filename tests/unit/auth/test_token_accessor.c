@@ -318,8 +318,8 @@ static void an_accessor_of_no_token_is_not_found(void **ctx)
         assert_status(find(texts[i], &token), ST_NOT_FOUND);
 }
 
-/* The later token with a bearer is not the former one: whoever has the accessor of the former one
- * must not find it. */
+/* A bearer may be chosen again after its token has ended. The accessor of the ended token must not
+ * lead to the later token. */
 static void a_bearer_that_is_chosen_again_gets_another_accessor(void **ctx)
 {
     (void)ctx;

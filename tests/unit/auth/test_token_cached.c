@@ -66,7 +66,7 @@ static void what_is_no_record_is_not_kept(void **ctx)
                   ST_CORRUPT);
 }
 
-/* Whoever reads a token by reference keeps it, whatever becomes of the token and of the cache. */
+/* A reference keeps a token readable after the token has ended and the cache is freed. */
 static void a_token_that_is_held_stays_as_it_was(void **ctx)
 {
     (void)ctx;
@@ -93,20 +93,26 @@ static void a_token_that_is_held_stays_as_it_was(void **ctx)
     token_ref_drop(refs[1]);
 }
 
-static enum status hold(const char *bearer, int64_t now_ms, struct token_cache *cache)
+/* Hold a token within a transaction, and end both. */
+static enum status hold_in(struct state_txn *txn, const char *bearer, int64_t now_ms,
+                           struct token_cache *cache)
 {
-    struct state_txn txn;
     const struct auth_token *token;
-    struct token_ref *ref;
-    sw_begin(&world, &txn);
-    struct auth_scope scope = scope_of(&txn);
+    struct token_ref *ref = NULL;
+    struct auth_scope scope = scope_of(txn);
     scope.now_ms = now_ms;
     scope.cache = cache;
     enum status st = auth_token_hold(&scope, bytes_str(bearer), &token, &ref);
-    if (st == ST_OK)
-        token_ref_drop(ref);
-    state_end(&txn);
+    token_ref_drop(ref);
+    state_end(txn);
     return st;
+}
+
+static enum status hold(const char *bearer, int64_t now_ms, struct token_cache *cache)
+{
+    struct state_txn txn;
+    sw_begin(&world, &txn);
+    return hold_in(&txn, bearer, now_ms, cache);
 }
 
 static void what_is_kept_is_refused_when_it_has_ended(void **ctx)
@@ -124,7 +130,7 @@ static void what_is_kept_is_refused_when_it_has_ended(void **ctx)
     assert_status(hold(bearer, NOW_MS + 500, cache), ST_DENIED); /* its parent has expired */
     assert_status(hold(top_bearer, NOW_MS + 500, cache), ST_DENIED);
     assert_status(hold("", NOW_MS, cache), ST_DENIED);
-    assert_status(hold("nobody's", NOW_MS, cache), ST_DENIED);
+    assert_status(hold("of no token", NOW_MS, cache), ST_DENIED);
     sw_begin(&world, &txn);
     struct auth_scope scope = scope_of(&txn);
     assert_status(auth_token_load(&scope, bytes_str(top_bearer), &loaded), ST_OK);
@@ -161,16 +167,8 @@ static void what_is_kept_is_read_by_the_transaction_all_the_same(void **ctx)
 static enum status hold_looking(const char *bearer, int64_t now_ms, struct token_cache *cache)
 {
     struct state_txn txn;
-    const struct auth_token *token;
-    struct token_ref *ref = NULL;
     sw_begin_looking(&world, &txn);
-    struct auth_scope scope = scope_of(&txn);
-    scope.now_ms = now_ms;
-    scope.cache = cache;
-    enum status st = auth_token_hold(&scope, bytes_str(bearer), &token, &ref);
-    token_ref_drop(ref);
-    state_end(&txn);
-    return st;
+    return hold_in(&txn, bearer, now_ms, cache);
 }
 
 static void who_only_looks_sees_what_ended(void **ctx)
