@@ -31,9 +31,9 @@ def is_free(port):
     return True
 
 
-def free_base(nodes):
-    """A first port, with those of the other nodes free too."""
-    for base in range(PORTS, PORTS + 9):
+def free_base(nodes, first=PORTS):
+    """A first port, with those of the other nodes free too; at least `first`."""
+    for base in range(first, PORTS + 9):
         if all(is_free(base + 10 * i + j) for i in range(nodes) for j in range(2)):
             return base
     raise AssertionError("too few ports are free")

@@ -1,0 +1,49 @@
+"""The rehearsals of docs/rehearsals.md, line by line, against three real nodes under load."""
+
+import pytest
+
+from rehearsal import Rehearsal, nodes_of, sections
+
+
+@pytest.fixture
+def rehearsal(tmp_path):
+    with Rehearsal(tmp_path) as made:
+        yield made
+
+
+def test_every_rehearsal_has_a_test():
+    tested = {"Prepare", "Forgotten root token", "Restore elsewhere"}
+    assert set(sections()) == tested
+
+
+def test_forgotten_root_token(rehearsal):
+    printed = rehearsal.run("Forgotten root token")
+    assert "root" in printed[3]  # the policy of the token that was made
+    rehearsal.load.end()
+    rehearsal.load.check()
+
+
+def test_restore_elsewhere(rehearsal):
+    """What was acknowledged before the snapshot was asked for is at the other place."""
+    kept = {}
+
+    def before(text):
+        if "snapshot save" in text:
+            kept.update(rehearsal.load.acknowledged())
+        if "deploy/quickstart --stop" in text:
+            look(rehearsal, kept)
+
+    printed = rehearsal.run("Restore elsewhere", before)
+    assert "yes" in printed[3]
+    rehearsal.load.end()
+    rehearsal.load.check()
+
+
+def look(rehearsal, kept):
+    """On every node of the other place, with a token of the first."""
+    assert kept
+    for node in nodes_of(rehearsal.folder / "build" / "elsewhere", rehearsal.other_base):
+        for key, number in kept.items():
+            answer = node.call("GET", f"/v1/kv/chaos/{key}", token=rehearsal.load.token)
+            assert answer.status == 200, (node.name, key, answer.body)
+            assert answer.data["n"] >= number, (node.name, key)
