@@ -39,7 +39,7 @@ struct member_options {
 
 /* How far this node has come. FRESH: there is no replica yet, the initial members are asked.
  * JOINING: the replica runs, the leader is asked to make this node a member. MEMBER: in the
- * configuration as a voter, or without a vote if an operator wants that. */
+ * configuration as a voter or a standby. */
 enum member_phase { PHASE_NO_CERTIFICATE, PHASE_FRESH, PHASE_JOINING, PHASE_MEMBER };
 
 /* A frame of another node, without its first byte. Borrowed during the call. */

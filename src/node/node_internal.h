@@ -44,8 +44,9 @@ struct node {
     struct services services;
     struct root root;
     struct admin admin;
-    struct cleanup cleanup;
     struct peers peers;
+    struct health health;
+    struct cleanup cleanup;
     struct feature feature;
     struct transfer transfer;
     struct address address;

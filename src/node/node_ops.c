@@ -31,6 +31,7 @@ static void describe_peer(struct node *n, unsigned at, struct node_peer *ret)
     const struct member_options *o = &n->options.member;
     const struct rlog_member *m = &s->raft.members[at];
     struct peer_report report;
+    struct member_health health;
     bool ours = m->id == n->host.id;
     *ret = (struct node_peer){.feature = ours ? RLOG_FEATURE : RLOG_FEATURE_FIRST,
                               .active = s->active && ours,
@@ -48,8 +49,12 @@ static void describe_peer(struct node *n, unsigned at, struct node_peer *ret)
         copy_text(ret->version, sizeof ret->version, report.version);
         ret->serves = report.unsealed;
         ret->heard_ms = report.wall_ms;
-        ret->steady_ms = report.steady_ms;
         ret->feature = report.feature;
+    }
+    if (health_get(&n->health, m->id, &health)) {
+        ret->healthy = health.healthy;
+        ret->silent = health.silent;
+        ret->stable_ms = health.since_wall_ms;
     }
 }
 

@@ -18,8 +18,11 @@ struct node_peer {
     bool active, reached; /* the member is active; this node reaches the member */
     bool serves;          /* by its last report: unsealed, and its audit devices do not all fail */
     int64_t heard_ms;     /* last report, by this node's wall clock; 0: never, or this node */
-    int64_t steady_ms;    /* first report without a gap since, by this node's wall clock */
-    uint16_t feature;     /* feature level that the member understands; the first where unknown */
+    /* As a leader judges the member (health.h); else false and 0. `stable_ms`: since when, by this
+     * node's wall clock. */
+    bool healthy, silent;
+    int64_t stable_ms;
+    uint16_t feature; /* feature level that the member understands; the first where unknown */
     uint64_t last_index, last_term; /* end of the member's log, as a leader knows it; else 0 */
 };
 

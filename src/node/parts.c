@@ -13,13 +13,13 @@ static const struct {
     const struct part *part;
     size_t offset; /* offset of the part's struct in struct node */
 } rows[] = {
-    ROW(local, local),       ROW(bootstrap, bootstrap), ROW(join, join),
-    ROW(enroll, enroll),     ROW(unseal, unseal),       ROW(quorum, quorum),
-    ROW(role, role),         ROW(snapshot, snapshot),   ROW(duty, duties),
-    ROW(service, services),  ROW(root, root),           ROW(admin, admin),
-    ROW(cleanup, cleanup),   ROW(peers, peers),         ROW(feature, feature),
-    ROW(transfer, transfer), ROW(address, address),     ROW(removed, removed),
-    ROW(renew, renew),
+    ROW(local, local),      ROW(bootstrap, bootstrap), ROW(join, join),
+    ROW(enroll, enroll),    ROW(unseal, unseal),       ROW(quorum, quorum),
+    ROW(role, role),        ROW(snapshot, snapshot),   ROW(duty, duties),
+    ROW(service, services), ROW(root, root),           ROW(admin, admin),
+    ROW(peers, peers),      ROW(health, health),       ROW(cleanup, cleanup),
+    ROW(feature, feature),  ROW(transfer, transfer),   ROW(address, address),
+    ROW(removed, removed),  ROW(renew, renew),
 };
 
 static void *self_of(struct node *n, size_t i)
@@ -85,8 +85,10 @@ void node_parts_wire(struct node *n)
     n->services.time_ctx = &n->board;
     n->services.snapshot = &n->snapshot;
     n->admin.peers = n->cleanup.peers = n->transfer.peers = n->feature.peers = &n->peers;
+    n->health.peers = &n->peers;
+    n->join.health = n->cleanup.health = &n->health;
     n->cleanup.admin = &n->admin;
-    n->cleanup.local = n->renew.local = &n->local;
+    n->health.local = n->renew.local = &n->local;
 }
 
 enum status node_parts_start(struct node *n)
@@ -135,4 +137,5 @@ void node_parts_done(struct node *n)
     services_done(&n->services);
     unseal_done(&n->unseal);
     peers_done(&n->peers);
+    health_done(&n->health);
 }

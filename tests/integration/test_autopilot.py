@@ -1,11 +1,13 @@
 """Autopilot: the health of the members, and the removal of dead members."""
 
+import datetime
+import shutil
 import time
 
 import pytest
 
 from cluster import Cluster
-from test_members import fill, servers, set_vote
+from test_members import await_voters, fill, raft_ids, servers, set_vote, vote_at_once
 
 RAFT = "/v1/sys/storage/raft"
 CONFIG = f"{RAFT}/autopilot/configuration"
@@ -136,3 +138,90 @@ def test_a_dead_server_is_removed_when_it_may_be():
         gone.start()
         cluster.await_health({530}, [gone])
         assert cluster.active().call("PUT", "/v1/kv/members/11", {"n": 1}).status == 204
+
+
+def configure(cluster, **fields):
+    answer = cluster.active().call("POST", CONFIG, fields)
+    assert answer.status == 204, answer.body
+
+
+def age_s(server):
+    """How long ago the server became healthy, or stopped being healthy."""
+    since = datetime.datetime.fromisoformat(server["stable_since"].replace("Z", "+00:00"))
+    return (datetime.datetime.now(datetime.timezone.utc) - since).total_seconds()
+
+
+def test_a_new_member_votes_after_a_time_of_health_without_interruption():
+    with Cluster() as cluster:
+        fill(cluster, 20)
+        configure(cluster, server_stabilization_time="6s", last_contact_threshold="2s")
+        node = cluster.add_node("node4")
+        node.start()
+        cluster.await_up()
+        await_state(cluster, lambda s: s["servers"].get("node4", {}).get("healthy"))
+        # It serves without a vote.
+        assert node.call("GET", "/v1/kv/members/19").data == {"n": 19}
+        assert node.call("PUT", "/v1/kv/members/20", {"n": 20}).status == 204
+        first = state_of(cluster)
+        server = first["servers"]["node4"]
+        assert (server["status"], server["node_type"]) == ("non-voter", "voter"), server
+        assert (first["non_voters"], first["failure_tolerance"]) == (["node4"], 1)
+        # An interruption starts the time again.
+        node.pause()
+        failed = await_state(cluster, lambda s: not s["servers"]["node4"]["healthy"])
+        assert failed["servers"]["node4"]["stable_since"] > server["stable_since"]
+        node.resume()
+        again = await_state(cluster, lambda s: s["servers"]["node4"]["healthy"])
+        assert again["servers"]["node4"]["status"] == "non-voter"
+        # So does a new leader, for every member.
+        before = cluster.active()
+        assert before.call("PUT", "/v1/sys/step-down").status == 204
+        deadline = time.monotonic() + 60
+        while cluster.active() is before:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        later = await_state(cluster, lambda s: s["servers"]["node4"]["healthy"])
+        assert (later["servers"]["node4"]["stable_since"]
+                > again["servers"]["node4"]["stable_since"])
+        assert later["servers"]["node4"]["status"] == "non-voter"
+        voting = await_state(cluster, lambda s: "non_voters" not in s)
+        server = voting["servers"]["node4"]
+        assert (server["status"], server["node_type"]) == ("voter", "voter")
+        assert 5.5 <= age_s(server) <= 60, server
+        await_voters(cluster, ["node1", "node2", "node3", "node4"])
+        cluster.await_equal_roots()
+
+
+def test_a_node_with_a_new_disk_waits_for_its_vote_too():
+    with Cluster() as cluster:
+        fill(cluster, 20)
+        configure(cluster, server_stabilization_time="1h")
+        victim = cluster.standbys()[0]
+        first = raft_ids(cluster)[victim.name]
+        victim.kill()
+        shutil.rmtree(victim.data)
+        victim.start()
+        state = await_state(cluster, lambda s: victim.name in s.get("non_voters", [])
+                            and s["servers"][victim.name]["healthy"])
+        # Its old vote is gone: the two others are all voters, and both are needed.
+        assert len(state["voters"]) == 2 and state["failure_tolerance"] == 0
+        assert raft_ids(cluster)[victim.name] != first
+        cluster.await_up()
+        assert victim.call("PUT", "/v1/kv/members/20", {"n": 20}).status == 204
+        time.sleep(2)
+        assert victim.name in state_of(cluster)["non_voters"]
+        # It remembers over a start that it is a member, and still waits.
+        assert victim.stop() == 0
+        victim.start()
+        cluster.await_up()
+        assert victim.name in state_of(cluster)["non_voters"]
+        # An operator does not wait; nor does a member after the setting was lowered.
+        assert set_vote(cluster.active(), "promote", victim.name).status == 204
+        await_voters(cluster, [n.name for n in cluster.nodes])
+        other = cluster.add_node("node4")
+        other.start()
+        await_state(cluster, lambda s: "node4" in s.get("non_voters", []))
+        vote_at_once(cluster)
+        await_voters(cluster, [n.name for n in cluster.nodes])
+        assert state_of(cluster)["failure_tolerance"] == 1
+        cluster.await_equal_roots()

@@ -13,6 +13,7 @@ import pytest
 
 from cluster import HOLDFAST, Cluster
 from disks import MIB, ballast, drop_ballast, small_disks
+from test_members import await_voters, vote_at_once
 
 
 def fill(cluster, count, size=200, node=None):
@@ -64,6 +65,7 @@ def test_all_nodes_killed_at_once_lose_nothing():
 @pytest.mark.parametrize("part", ["log", "slot", "snapshot"])
 def test_flipped_bits_are_named_and_the_node_rejoins(part):
     with Cluster(config={"snapshot_log_bytes": 65536}) as cluster:
+        vote_at_once(cluster)
         fill(cluster, 300, size=1000)
         victim = cluster.standbys()[0]
         data = victim.data
@@ -91,6 +93,7 @@ def test_flipped_bits_are_named_and_the_node_rejoins(part):
         check(cluster, 300)
         cluster.await_equal_roots()
         # The repaired node counts again: the others may lose one of theirs.
+        await_voters(cluster, [n.name for n in cluster.nodes])
         other = next(n for n in cluster.nodes if n is not victim)
         other.kill()
         cluster.active()

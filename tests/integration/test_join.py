@@ -12,7 +12,7 @@ import time
 import pytest
 
 from cluster import STEADY, Cluster
-from test_members import await_voters, fill, is_out
+from test_members import await_voters, fill, is_out, vote_at_once
 from test_reload import der_of, shown, traffic
 
 RAFT = "/v1/sys/storage/raft"
@@ -238,6 +238,7 @@ def test_many_strangers_do_not_keep_nodes_from_each_other(cluster):
 
 def test_a_node_joins_with_a_token_and_nothing_else():
     with Cluster() as cluster:
+        vote_at_once(cluster)
         fill(cluster, 50)
         assert give_authority(cluster).status == 204
         token = make_token(cluster)
@@ -281,6 +282,7 @@ def test_a_node_joins_with_a_token_and_nothing_else():
 
 def test_a_node_that_cannot_join_yet_waits_and_one_that_may_not_ends():
     with Cluster() as cluster:
+        vote_at_once(cluster)
         assert give_authority(cluster).status == 204
         token = make_token(cluster)
         # Nobody is there: it waits, and stops when asked to.

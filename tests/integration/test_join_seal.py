@@ -14,7 +14,7 @@ import pytest
 from cluster import Cluster
 from test_join import RAFT, give_authority, public_key
 from test_join_api import drop, join, refused, remove, tls_ca, waiting
-from test_members import await_voters, fill
+from test_members import await_voters, fill, vote_at_once
 
 SHAMIR = {"seal": {"static": None, "shamir": {}}}
 
@@ -51,6 +51,7 @@ def status(node):
 def shared():
     with Shared() as made:
         assert give_authority(made).status == 204
+        vote_at_once(made)
         yield made
 
 
@@ -58,6 +59,7 @@ def shared():
 def static():
     with Cluster() as made:
         assert give_authority(made).status == 204
+        vote_at_once(made)
         yield made
 
 

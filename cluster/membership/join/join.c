@@ -1,5 +1,10 @@
-/* Joining, on both sides: this node asks the members to add it; the leader adds a node that asks.
- */
+/* Joining, on both sides.
+ *
+ *   no member ─asks; the leader adds it─▶ spare ─has the log─▶ standby: joined
+ *   standby ─asks; has been healthy for server_stabilization_time─▶ voter
+ *
+ * A node asks until it votes, or until a record says that it must not. A leader of an older build
+ * gives the vote as soon as the node has the log. */
 #include "cluster/membership/join/join.h"
 
 #include "cluster/membership/local.h"
@@ -17,7 +22,7 @@ static void ask_to_join(struct join *j, const struct rlog_status *raft)
     struct rlog_member initial_members[INITIAL_MEMBERS_MAX];
     const struct rlog_member *members = raft->members;
     unsigned count = raft->n_members;
-    ASSERT(j->host->phase == PHASE_JOINING);
+    ASSERT(j->host->phase == PHASE_JOINING || j->host->phase == PHASE_MEMBER);
     ASSERT(!j->host->removed);
     buf_add_u8(&ask, j->bootstrap->non_voter ? JOIN_FORMAT_NON_VOTER : JOIN_FORMAT);
     buf_add_u64(&ask, j->host->id);
@@ -36,12 +41,16 @@ static void ask_to_join(struct join *j, const struct rlog_status *raft)
             j->host->calls->send(j->host, members[i].id, FRAME_JOIN, buf_bytes(&ask));
 }
 
-/* From now on the cluster's record says whether this node votes. */
-static void become_member(struct join *j, bool votes)
+static void become_member(struct join *j, const struct rlog_member *self, bool noted)
 {
     struct part_host *host = j->host;
+    bool plain = noted || j->bootstrap->non_voter;
     ASSERT(j->host->phase == PHASE_JOINING);
-    trace(TRACE_INFO, "node", "is a %s member now", votes ? "voting" : "non-voting");
+    ASSERT(self->role != RLOG_SPARE);
+    trace(TRACE_INFO, "node", "is a member now%s",
+          self->role == RLOG_VOTER ? " and votes"
+          : plain                  ? " without a vote"
+                                   : "; it votes when it has been healthy for long enough");
     enum status st = bootstrap_joined(j->bootstrap);
     if (st != ST_OK) {
         struct reason reason;
@@ -51,25 +60,35 @@ static void become_member(struct join *j, bool votes)
     }
 }
 
+/* Whether this node has what it wants of the leader. */
+static bool settled(struct join *j, const struct rlog_status *raft)
+{
+    const struct rlog_member *self = NULL;
+    ASSERT(raft->n_members <= RLOG_MEMBERS_MAX);
+    for (unsigned i = 0; i < raft->n_members; i++)
+        if (raft->members[i].id == j->host->id)
+            self = &raft->members[i];
+    if (self == NULL || self->role == RLOG_SPARE)
+        return j->host->phase != PHASE_JOINING; /* a removed member does not ask to come back */
+    bool noted = self->role == RLOG_STANDBY &&
+                 local_has(j->host, MEMBER_NONVOTER_KEY, j->host->options->name, false);
+    if (j->host->phase == PHASE_JOINING)
+        become_member(j, self, noted);
+    return self->role == RLOG_VOTER || noted;
+}
+
 static void join_tick(void *self)
 {
     struct join *j = self;
+    struct rlog_status raft;
     ASSERT(part_on_thread(j->host));
-    if (j->host->phase != PHASE_JOINING || j->host->removed)
+    if (j->host->rlog == NULL || j->host->removed ||
+        (j->host->phase != PHASE_JOINING && j->host->phase != PHASE_MEMBER))
+        return;
+    rlog_status(j->host->rlog, &raft);
+    if (settled(j, &raft))
         return;
     uint64_t now = env_mono_ms(j->host->env);
-    struct rlog_status raft;
-    rlog_status(j->host->rlog, &raft);
-    for (unsigned i = 0; i < raft.n_members; i++) {
-        if (raft.members[i].id != j->host->id)
-            continue;
-        bool votes = raft.members[i].role == RLOG_VOTER;
-        if (votes || (raft.members[i].role == RLOG_STANDBY &&
-                      local_has(j->host, MEMBER_NONVOTER_KEY, j->host->options->name, false))) {
-            become_member(j, votes);
-            return;
-        }
-    }
     if (now - j->asked_ms < ASK_EVERY_MS)
         return;
     j->asked_ms = now;
@@ -83,8 +102,9 @@ static void on_added(struct rlog_admin *a, enum status st)
     ASSERT(j->adding);
     j->adding = false;
     if (st == ST_OK)
-        trace(TRACE_INFO, "node", "added %s, raft id %llu", a->member.name,
-              (unsigned long long)a->member.id);
+        trace(TRACE_INFO, "node", "added %s, raft id %llu, %s", a->member.name,
+              (unsigned long long)a->member.id,
+              a->member.role == RLOG_VOTER ? "as a voter" : "without a vote");
     else
         trace(TRACE_WARN, "node", "%s was not added: %s %s", a->member.name, status_text(st),
               a->reason.text);
@@ -102,8 +122,14 @@ static void note_non_voter(struct join *j, const char *name)
     j->host->calls->write(j->host, &txn, NULL);
 }
 
-/* Add or promote a node. `who->role` RLOG_STANDBY: the node wants no vote. A stored record of the
- * name also keeps the node without a vote. */
+/* The role that a node may have now: a vote comes after a time of health. A stored record of the
+ * name keeps the node without a vote. */
+static enum rlog_role role_of(const struct join *j, const struct rlog_member *who, bool noted)
+{
+    return !noted && health_stable(j->health, who->id) ? RLOG_VOTER : RLOG_STANDBY;
+}
+
+/* Add or promote a node. `who->role` RLOG_STANDBY: the node wants no vote. */
 static void add_member(struct join *j, const struct rlog_member *who,
                        const struct rlog_status *raft)
 {
@@ -112,11 +138,11 @@ static void add_member(struct join *j, const struct rlog_member *who,
     ASSERT(who->id != 0);
     ASSERT(raft->n_members <= RLOG_MEMBERS_MAX);
     bool noted = local_has(j->host, MEMBER_NONVOTER_KEY, who->name, true);
-    enum rlog_role role = noted ? RLOG_STANDBY : RLOG_VOTER;
+    enum rlog_role role = role_of(j, who, noted);
     for (unsigned i = 0; i < raft->n_members; i++) {
         const struct rlog_member *m = &raft->members[i];
         if (m->id == who->id && m->role >= role && strcmp(m->name, who->name) == 0)
-            return; /* drop the request: the node is a member and has not noticed yet */
+            return; /* drop the request: the node has this role, and may not have noticed yet */
         if (m->id != who->id && strcmp(m->name, who->name) == 0)
             replaces = m->id;
     }

@@ -61,7 +61,6 @@ static void keep_report(struct peers *peers, const struct part_frame *frame, boo
 {
     struct part_host *host = peers->host;
     uint64_t now = env_mono_ms(host->env);
-    int64_t wall = env_wall_ms(host->env);
     struct peer_report *slot = report_slot(peers, frame->from);
     bool steady = slot->id == frame->from && now - slot->ms <= HEARD_FOR_MS;
     ASSERT(part_on_thread(peers->host));
@@ -70,8 +69,7 @@ static void keep_report(struct peers *peers, const struct part_frame *frame, boo
         .id = frame->from,
         .unsealed = unsealed,
         .ms = now,
-        .wall_ms = wall,
-        .steady_ms = steady ? slot->steady_ms : wall,
+        .wall_ms = env_wall_ms(host->env),
         .feature = steady ? slot->feature : RLOG_FEATURE_FIRST,
         .feature_ms = steady ? slot->feature_ms : 0,
     };

@@ -9,9 +9,9 @@
 /* The last report that a node sent about itself, and its time. */
 struct peer_report {
     uint64_t id; /* raft id of the node; 0: the slot is free */
-    bool unsealed;              /* and able to record requests */
-    uint64_t ms;                /* monotonic: when the report came */
-    int64_t wall_ms, steady_ms; /* wall clock of this node: last report; first one without a gap */
+    bool unsealed;   /* and able to record requests */
+    uint64_t ms;     /* monotonic: when the report came */
+    int64_t wall_ms; /* when the report came, by the wall clock of this node */
     char api_addr[160], version[32];
     uint16_t feature; /* feature level that the node understands; RLOG_FEATURE_FIRST if unknown */
     uint64_t feature_ms; /* monotonic: when the node reported `feature`; 0: never */

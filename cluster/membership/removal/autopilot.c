@@ -55,6 +55,18 @@ enum status autopilot_decode(struct bytes stored, struct autopilot *ret)
     return ST_OK;
 }
 
+bool autopilot_silent(const struct autopilot *a, const struct autopilot_contact *contact)
+{
+    return contact->silent_ms > (uint64_t)a->last_contact_threshold * 1000;
+}
+
+bool autopilot_healthy(const struct autopilot *a, const struct autopilot_contact *contact)
+{
+    ASSERT(a->max_trailing_logs >= 0);
+    return contact->heard && !autopilot_silent(a, contact) &&
+           contact->behind <= (uint64_t)a->max_trailing_logs;
+}
+
 unsigned autopilot_dead(const struct autopilot *a, const struct autopilot_server *servers,
                         unsigned n)
 {

@@ -1,5 +1,5 @@
-/* Settings of autopilot, and the choice of a dead member to remove. Decides only; cleanup.c acts.
- */
+/* Settings of autopilot, the health of a member, and the choice of a dead member to remove. Decides
+ * only; health.c and cleanup.c act. */
 #ifndef HOLDFAST_CLUSTER_MEMBERSHIP_REMOVAL_AUTOPILOT_H
 #define HOLDFAST_CLUSTER_MEMBERSHIP_REMOVAL_AUTOPILOT_H
 
@@ -21,6 +21,14 @@ extern const struct autopilot autopilot_default;
 NODISCARD enum status autopilot_encode(const struct autopilot *autopilot, struct buf *out);
 /* Decode the stored form. ST_CORRUPT: damaged, or of a later version. */
 NODISCARD enum status autopilot_decode(struct bytes stored, struct autopilot *ret_autopilot);
+
+struct autopilot_contact {
+    bool heard;         /* the member has reported to this leader */
+    uint64_t silent_ms; /* time since the last report */
+    uint64_t behind;    /* entries of the log that the member lacks */
+};
+bool autopilot_silent(const struct autopilot *autopilot, const struct autopilot_contact *contact);
+bool autopilot_healthy(const struct autopilot *autopilot, const struct autopilot_contact *contact);
 
 struct autopilot_server {
     bool voter;

@@ -2,8 +2,6 @@
  * the active node removes members. Silence counts from the time when the node became active. */
 #include "cluster/membership/removal/cleanup.h"
 
-#include "cluster/membership/removal/autopilot.h"
-
 #include "base/trace.h"
 
 enum { LOOK_EVERY_MS = 5000 };
@@ -19,27 +17,16 @@ static uint64_t silent_ms(const struct cleanup *c, uint64_t id, uint64_t now)
 
 static void remove_if_dead(struct cleanup *c, const struct rlog_status *raft, uint64_t now)
 {
-    CLEANUP(buf_done) struct buf plain = {0};
     struct autopilot_server servers[RLOG_MEMBERS_MAX];
-    struct autopilot settings;
     ASSERT(c->host->active_term != 0);
     ASSERT(!c->admin->cleaning);
     ASSERT(raft->n_members <= ARRAY_LEN(servers));
-    enum status st = local_read(c->local, BYTES(AUTOPILOT_KEY), &plain);
-    if (st == ST_NOT_FOUND)
-        return; /* no settings are stored: no server is removed */
-    if (st == ST_OK)
-        st = autopilot_decode(buf_bytes(&plain), &settings);
-    if (st != ST_OK) {
-        trace(TRACE_WARN, "node", "the settings of autopilot cannot be read: %s", status_text(st));
-        return;
-    }
     for (unsigned i = 0; i < raft->n_members; i++)
         servers[i] = (struct autopilot_server){
             .voter = raft->members[i].role == RLOG_VOTER,
             .silent_ms = silent_ms(c, raft->members[i].id, now),
         };
-    unsigned dead = autopilot_dead(&settings, servers, raft->n_members);
+    unsigned dead = autopilot_dead(health_settings(c->health), servers, raft->n_members);
     ASSERT(dead <= raft->n_members);
     if (dead == raft->n_members)
         return;

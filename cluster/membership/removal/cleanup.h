@@ -2,13 +2,13 @@
 #ifndef HOLDFAST_CLUSTER_MEMBERSHIP_REMOVAL_CLEANUP_H
 #define HOLDFAST_CLUSTER_MEMBERSHIP_REMOVAL_CLEANUP_H
 
-#include "cluster/membership/local.h"
 #include "cluster/membership/members/admin.h"
+#include "cluster/membership/removal/health.h"
 
 struct cleanup {
     struct part_host *host;
     struct admin *admin;
-    struct local *local;
+    struct health *health;
     struct peers *peers;
     uint64_t term; /* term in which this node is active; 0: not active */
     /* monotonic: when the node became active; last look at the members */

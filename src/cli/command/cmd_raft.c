@@ -262,7 +262,7 @@ static const struct cli_flag autopilot_flags[] = {
     {"last-contact-threshold", CLI_TEXT, "a member silent for this time is not healthy"},
     {"max-trailing-logs", CLI_TEXT, "how many entries a healthy member may be behind"},
     {"min-quorum", CLI_TEXT, "never remove dead members below this number of voters"},
-    {"server-stabilization-time", CLI_TEXT, "stored and shown, without effect"}};
+    {"server-stabilization-time", CLI_TEXT, "time a new member must be healthy before it votes"}};
 static const struct cli_flag restore_flags[] = {
     {"force", CLI_BOOL, "also restore a snapshot of another cluster"}};
 

@@ -1,5 +1,6 @@
 /* The list of members on the active node, and the requests that change members. */
 #include "api/api_world.h"
+#include "cluster/membership/local.h"
 
 static struct node_peer peers[RLOG_MEMBERS_MAX];
 static unsigned n_peers, changed, step_downs;
@@ -57,8 +58,8 @@ static void set_members(unsigned n, unsigned voters)
         struct rlog_member *m = &raft->members[i];
         *m = (struct rlog_member){.id = i + 1, .role = i < voters ? RLOG_VOTER : RLOG_SPARE};
         m->name[0] = (char)('a' + i);
-        peers[i] = (struct node_peer){
-            .heard_ms = now_ms(), .steady_ms = now_ms() - 5000, .last_index = 1000};
+        peers[i] =
+            (struct node_peer){.heard_ms = now_ms(), .healthy = true, .stable_ms = now_ms() - 5000};
         peers[i].name[0] = m->name[0];
     }
 }
@@ -82,28 +83,28 @@ static void assert_server(unsigned i, const char *health, const char *status)
     assert_true(found != NULL && found < end);
 }
 
-static void who_is_silent_or_behind_is_not_well(void **ctx)
+static void the_state_shows_what_the_leader_judged(void **ctx)
 {
     (void)ctx;
-    (void)request(METHOD_POST, "/v1/sys/storage/raft/autopilot/configuration",
-                  "{\"last_contact_threshold\":\"10s\",\"max_trailing_logs\":100}", 204);
     set_members(3, 3);
     assert_server(0, "true", "alive");
     assert_server(1, "true", "alive");
-    peers[1].heard_ms = now_ms() - 10000;
-    assert_server(1, "true", "alive");
-    peers[1].heard_ms = now_ms() - 10001;
+    peers[1].healthy = false;
+    assert_server(1, "false", "alive");
+    peers[1].silent = true;
     assert_server(1, "false", "failed");
     assert_server(2, "true", "alive");
-    peers[2].last_index = 900;
-    assert_server(2, "true", "alive");
-    peers[2].last_index = 899;
-    assert_server(2, "false", "alive");
-    peers[2].last_index = 2000; /* it heard of more than this node when it asked itself */
-    assert_server(2, "true", "alive");
-    w.node.active_since_ms = now_ms(); /* a leader gives them time to speak */
-    peers[2].heard_ms = 0;
-    assert_server(2, "false", "alive");
+}
+
+static void a_member_that_will_vote_is_told_from_one_that_must_not(void **ctx)
+{
+    (void)ctx;
+    set_members(3, 2);
+    struct test_request *t = request(METHOD_GET, STATE, NULL, 200);
+    assert_body_has(t, "\"node_type\":\"voter\",\"status\":\"non-voter\"");
+    world_put(MEMBER_NONVOTER_KEY "c", "noted");
+    t = request(METHOD_GET, STATE, NULL, 200);
+    assert_body_has(t, "\"node_type\":\"non-voter\",\"status\":\"non-voter\"");
 }
 
 static void what_may_fail_is_counted_among_voters_that_are_well(void **ctx)
@@ -113,13 +114,13 @@ static void what_may_fail_is_counted_among_voters_that_are_well(void **ctx)
     struct test_request *t = request(METHOD_GET, STATE, NULL, 200);
     assert_body_has(t, "\"healthy\":true,\"failure_tolerance\":1,");
     assert_body_has(t, "\"voters\":[\"a\",\"b\",\"c\"],\"non_voters\":[\"d\",\"e\"],");
-    peers[4].heard_ms = 0;
+    peers[4].healthy = false;
     t = request(METHOD_GET, STATE, NULL, 200);
     assert_body_has(t, "\"healthy\":false,\"failure_tolerance\":1,");
-    peers[2].heard_ms = 1;
+    peers[2].healthy = false;
     t = request(METHOD_GET, STATE, NULL, 200);
     assert_body_has(t, "\"healthy\":false,\"failure_tolerance\":0,");
-    peers[1].heard_ms = 1;
+    peers[1].healthy = false;
     assert_body_has(request(METHOD_GET, STATE, NULL, 200), "\"failure_tolerance\":0,");
     set_members(3, 3);
     assert_null(strstr(text(request(METHOD_GET, STATE, NULL, 200)), "non_voters"));
@@ -127,7 +128,7 @@ static void what_may_fail_is_counted_among_voters_that_are_well(void **ctx)
     assert_body_has(request(METHOD_GET, STATE, NULL, 200), "\"failure_tolerance\":1,");
 }
 
-static void stable_is_who_spoke_without_a_gap(void **ctx)
+static void stable_since_is_the_time_of_the_last_judgement(void **ctx)
 {
     (void)ctx;
     char member[80];
@@ -136,7 +137,7 @@ static void stable_is_who_spoke_without_a_gap(void **ctx)
     CLEANUP(buf_done) struct buf time = {0};
     writer = (struct text_writer){.out = &time};
     text_open_object(&writer);
-    text_member_time(&writer, "stable_since", peers[1].steady_ms);
+    text_member_time(&writer, "stable_since", peers[1].stable_ms);
     (void)snprintf(member, sizeof member, "%.*s", (int)time.len - 1, (const char *)time.data + 1);
     assert_body_has(request(METHOD_GET, STATE, NULL, 200), member);
 }
@@ -221,9 +222,10 @@ static void the_only_voter_steps_down_and_leads_on(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(who_is_silent_or_behind_is_not_well),
+        TEST(the_state_shows_what_the_leader_judged),
+        TEST(a_member_that_will_vote_is_told_from_one_that_must_not),
         TEST(what_may_fail_is_counted_among_voters_that_are_well),
-        TEST(stable_is_who_spoke_without_a_gap),
+        TEST(stable_since_is_the_time_of_the_last_judgement),
         TEST(settings_are_bounded),
         TEST(the_last_of_its_kind_stays),
         TEST(to_take_from_an_unknown_node_is_done_already),

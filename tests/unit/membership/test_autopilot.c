@@ -53,6 +53,22 @@ static void settings_come_back_as_they_were_stored(void **ctx)
     }
 }
 
+static void a_healthy_member_reports_and_has_the_log(void **ctx)
+{
+    (void)ctx;
+    struct autopilot a = autopilot_default;
+    struct autopilot_contact c = {.heard = true, .silent_ms = 10000, .behind = 1000};
+    assert_true(autopilot_healthy(&a, &c));
+    c.silent_ms++;
+    assert_true(autopilot_silent(&a, &c));
+    assert_false(autopilot_healthy(&a, &c));
+    c = (struct autopilot_contact){.heard = true, .behind = 1001};
+    assert_false(autopilot_silent(&a, &c));
+    assert_false(autopilot_healthy(&a, &c));
+    c = (struct autopilot_contact){.heard = false};
+    assert_false(autopilot_healthy(&a, &c));
+}
+
 static void nobody_is_dead_unless_asked_for(void **ctx)
 {
     (void)ctx;
@@ -103,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_come_back_as_they_were_stored),
+        cmocka_unit_test(a_healthy_member_reports_and_has_the_log),
         cmocka_unit_test(nobody_is_dead_unless_asked_for),
         cmocka_unit_test(silence_up_to_the_threshold_is_not_death),
         cmocka_unit_test(voters_that_are_needed_stay),

@@ -81,22 +81,6 @@ static void a_report_is_kept(void **ctx)
     assert_int_equal(peers_heard_ms(&peers, 3), 0);
 }
 
-static void a_silence_ends_the_time_without_a_gap(void **ctx)
-{
-    (void)ctx;
-    struct peer_report first, kept;
-    report(2, true);
-    assert_true(peers_get(&peers, 2, &first));
-    clock_env.now_ms += 3000;
-    report(2, true);
-    assert_true(peers_get(&peers, 2, &kept));
-    assert_int_equal(kept.steady_ms, first.steady_ms);
-    clock_env.now_ms += 3001;
-    report(2, true);
-    assert_true(peers_get(&peers, 2, &kept));
-    assert_int_equal(kept.steady_ms, kept.wall_ms);
-}
-
 static void report_feature(uint64_t from, uint16_t level)
 {
     CLEANUP(buf_done) struct buf said = {0};
@@ -147,7 +131,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_report_is_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_feature_level_counts_while_it_is_reported, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_silence_ends_the_time_without_a_gap, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_report_of_an_address_is_left_to_another_part, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_report_of_a_later_build_is_ignored, set_up, tear_down),

@@ -1,5 +1,6 @@
 /* sys/storage/raft/autopilot: the health of the members, and when dead members are removed. */
 #include "api/sys/sys.h"
+#include "cluster/membership/local.h"
 #include "cluster/membership/members/feature_level.h"
 #include "cluster/membership/removal/autopilot.h"
 #include "text/duration.h"
@@ -36,7 +37,8 @@ static const struct field config_fields[] = {
                   "cleanup_dead_servers; 3 at least."),
     FIELD(struct sys_autopilot, server_stabilization_time, DURATION,
           .has = offsetof(struct sys_autopilot, has_stable),
-          .help = "Kept and shown only: a new member votes as soon as it has the whole log."),
+          .help = "How long a new member must be healthy, without interruption, before it gets a "
+                  "vote."),
 };
 static const struct schema sys_autopilot_schema = SCHEMA(struct sys_autopilot, config_fields);
 
@@ -155,9 +157,10 @@ static enum status sys_autopilot_write(struct req *req)
 struct server {
     const struct node_peer *peer;
     const struct rlog_member *member;
-    bool leads, silent, healthy;
+    bool leads;
+    bool wanted;        /* the member votes, or will once it has been healthy for long enough */
     int64_t contact_ms; /* time since the last contact */
-    int64_t stable_ms;  /* since when the member answers or is silent */
+    int64_t stable_ms;  /* since when the member is healthy, or is not */
 };
 
 struct watched {
@@ -167,36 +170,36 @@ struct watched {
     bool healthy;
 };
 
-static struct server judge(const struct autopilot *a, const struct node_status *node,
-                           const struct node_peer *peer, const struct rlog_member *member,
-                           int64_t now_ms)
+static enum status read_server(struct req *req, const struct node_status *node,
+                               const struct node_peer *peer, const struct rlog_member *member,
+                               struct server *ret)
 {
     int64_t since = node->active_since_ms, heard = MAX(peer->heard_ms, since);
-    int64_t limit_ms = a->last_contact_threshold * 1000;
-    struct server s = {.peer = peer, .member = member, .leads = member->id == node->raft.id};
-    if (s.leads) {
-        s.healthy = true;
-        s.stable_ms = since;
-        return s;
-    }
-    s.contact_ms = MAX(now_ms - heard, INT64_C(0));
-    uint64_t behind = node->raft.last_index - MIN(peer->last_index, node->raft.last_index);
-    s.silent = s.contact_ms > limit_ms;
-    s.healthy = peer->heard_ms != 0 && !s.silent && behind <= (uint64_t)a->max_trailing_logs;
-    s.stable_ms = s.silent ? heard + limit_ms : MAX(peer->steady_ms, since);
-    return s;
+    const char *key = arena_format(req->arena, MEMBER_NONVOTER_KEY "%s", member->name);
+    if (key == NULL)
+        return ST_NOMEM;
+    enum status plain = state_exists(req->txn, bytes_str(key));
+    if (plain != ST_OK && plain != ST_NOT_FOUND)
+        return plain;
+    *ret = (struct server){
+        .peer = peer,
+        .member = member,
+        .leads = member->id == node->raft.id,
+        .wanted = member->role == RLOG_VOTER || plain == ST_NOT_FOUND,
+        .stable_ms = peer->stable_ms != 0 ? peer->stable_ms : since,
+    };
+    if (!ret->leads)
+        ret->contact_ms = MAX(env_wall_ms(req->env) - heard, INT64_C(0));
+    return ST_OK;
 }
 
 static enum status watch(struct req *req, const struct node_status *node, struct watched *ret)
 {
     struct node_peer *peers = arena_alloc(req->arena, RLOG_MEMBERS_MAX * sizeof *peers);
-    struct autopilot a;
     if (peers == NULL)
         return ST_NOMEM;
-    TRY(load(req, &a));
     unsigned n = req->host->node_ops->peers(req->host->node, peers);
     ASSERT(n <= RLOG_MEMBERS_MAX && node->raft.n_members <= RLOG_MEMBERS_MAX);
-    ASSERT(a.max_trailing_logs >= 0);
     *ret = (struct watched){.raft = &node->raft, .healthy = true};
     for (unsigned i = 0; i < node->raft.n_members; i++) {
         static const struct node_peer unknown;
@@ -205,11 +208,10 @@ static enum status watch(struct req *req, const struct node_status *node, struct
         for (unsigned j = 0; j < n; j++)
             if (strcmp(peers[j].name, m->name) == 0)
                 peer = &peers[j];
-        struct server s = judge(&a, node, peer, m, env_wall_ms(req->env));
-        ret->servers[i] = s;
-        ret->healthy = ret->healthy && s.healthy;
+        TRY(read_server(req, node, peer, m, &ret->servers[i]));
+        ret->healthy = ret->healthy && peer->healthy;
         ret->voters += m->role == RLOG_VOTER;
-        ret->healthy_voters += m->role == RLOG_VOTER && s.healthy;
+        ret->healthy_voters += m->role == RLOG_VOTER && peer->healthy;
     }
     ASSERT(ret->healthy_voters <= ret->voters);
     return ST_OK;
@@ -258,15 +260,15 @@ static struct server_out server_of(struct req *req, const struct server *s)
         .id = s->member->name,
         .name = s->member->name,
         .address = s->member->address,
-        .node_status = s->silent ? "failed" : "alive",
-        .node_type = votes ? "voter" : "non-voter",
+        .node_status = s->peer->silent ? "failed" : "alive",
+        .node_type = s->wanted ? "voter" : "non-voter",
         .status = s->leads ? "leader"
                   : votes  ? "voter"
                            : "non-voter",
         .last_contact = duration(req, s->contact_ms * 1000000),
         .last_term = s->peer->last_term,
         .last_index = s->peer->last_index,
-        .healthy = s->healthy,
+        .healthy = s->peer->healthy,
         .stable_since = s->stable_ms,
         .version = s->peer->version,
         .feature_level = s->peer->feature,
