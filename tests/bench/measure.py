@@ -14,23 +14,25 @@ results = []  # of all rows of this run, in order
 raw_data = {}  # row: whatever it measured, for its JSON
 
 
-def rounds(row, sides, ceiling):
-    """[{side: sample}]: in each round every side runs once, in turn; ceiling() before and after
-    tells whether the machine held still. A round in which it did not is discarded and made up for,
-    half as many times as there are rounds; where too few are left, all count and it is said."""
+def rounds(row, sides, ceiling, count=None):
+    """[{side: sample}] of ROUNDS or `count` rounds: in each every side runs once, in turn; ceiling()
+    before and after tells whether the machine held still. A round in which it did not is discarded
+    and made up for, half as many times as there are rounds; where too few are left, all count and it
+    is said."""
     kept, discarded = [], []
+    count = count or ROUNDS
     before = ceiling()
-    for _ in range(ROUNDS + ROUNDS // 2):
+    for _ in range(count + count // 2):
         samples = {name: run() for name, run in sides.items()}
         after = ceiling()
         steady = abs(after / before - 1) <= MOVED
         (kept if steady else discarded).append({**samples, "ceiling": [before, after]})
         before = after
-        if len(kept) == ROUNDS:
+        if len(kept) == count:
             break
     raw_data.setdefault(row, {}).setdefault("rounds", []).append(
         {"kept": kept, "discarded": discarded})
-    if 2 * len(kept) > ROUNDS:
+    if 2 * len(kept) > count:
         return kept
     print(f"# {row}: the machine held still in {len(kept)} rounds only; all count", flush=True)
     return kept + discarded
