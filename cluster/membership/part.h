@@ -30,7 +30,8 @@ struct member_options {
     const char *ca_file, *cert_file, *key_file;
     /* The join options are used only if cert_file does not exist. */
     const char *join_token_file; /* file with a join token; NULL: none */
-    bool join_by_request;        /* let the node wait for a join request */
+    const char *auto_join; /* host:port where that token is shown; NULL: to the initial members */
+    bool join_by_request;  /* let the node wait for a join request */
     struct {
         const char *name, *address;
     } initial_members[INITIAL_MEMBERS_MAX];

@@ -1,12 +1,18 @@
 #include "config/config_fields.h"
 #include "text/address.h"
+#include "text/discover.h"
 #include "text/hcl.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-enum { NODE_NAME_MAX = 63, CONFIG_BYTES_MAX = 1 << 20, DRAIN_DELAY_MAX_S = 3600 };
+enum {
+    CLUSTER_PORT = 8201,
+    NODE_NAME_MAX = 63,
+    CONFIG_BYTES_MAX = 1 << 20,
+    DRAIN_DELAY_MAX_S = 3600
+};
 
 /* A seal of key shares has no fields. */
 static const struct schema shamir_schema = {.size = sizeof(struct config_seal)};
@@ -180,6 +186,26 @@ static enum status check_times(struct loader *l, const struct text_value *body)
         (long long)election_ms, (long long)heartbeat_ms);
 }
 
+/* Replace auto_join by host:port. */
+static enum status load_auto_join(struct loader *l, const struct text_value *body)
+{
+    struct config_cluster *cluster = &l->config->cluster;
+    const struct text_value *v = text_get(body, "auto_join");
+    struct text_discover found;
+    struct reason why = {{0}};
+    if (cluster->auto_join == NULL)
+        return ST_OK;
+    if (cluster->join_token_file == NULL)
+        return loader_refuse(l, v->line, "auto_join: join_token_file is required with it");
+    if (text_discover_parse(cluster->auto_join, &found, &why) != ST_OK)
+        return loader_refuse(l, v->line, "auto_join: %s", why.text);
+    ASSERT(found.name[0] != '\0');
+    bool brackets = strchr(found.name, ':') != NULL;
+    cluster->auto_join = arena_format(&l->config->arena, brackets ? "[%s]:%u" : "%s:%u", found.name,
+                                      found.port != 0 ? (unsigned)found.port : CLUSTER_PORT);
+    return cluster->auto_join != NULL ? ST_OK : ST_NOMEM;
+}
+
 static enum status load_cluster(struct loader *l, const char *label, const struct text_value *body)
 {
     static const char *const blocks[] = {"member", NULL};
@@ -198,6 +224,7 @@ static enum status load_cluster(struct loader *l, const char *label, const struc
     if (cluster->join != NULL && cluster->join_token_file != NULL)
         return loader_refuse(l, text_get(body, "join")->line,
                              "join: there is join_token_file already; one of the two is expected");
+    TRY(load_auto_join(l, body));
     TRY(check_times(l, body));
     TRY(load_labelled(l, body, "member", load_member));
     if (cluster->n_members == 0)

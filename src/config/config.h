@@ -28,6 +28,7 @@ struct config_cluster {
     bool advertise_given;  /* false: `advertise` was derived from other fields */
     const char *ca_file, *cert_file, *key_file;
     const char *join_token_file;       /* NULL: the certificate files exist already */
+    const char *auto_join;             /* host:port where the token is shown; NULL: to members */
     const char *join;                  /* "api": wait for a join request; NULL: do not wait */
     int64_t election_ms, heartbeat_ms; /* 0: default */
     struct config_member members[CONFIG_MEMBERS_MAX]; /* the initial members */

@@ -58,6 +58,10 @@ static const struct field cluster_fields[] = {
     FIELD(struct config_cluster, join_token_file, STRING,
           .help = "File with a join token: where cert_file is missing, this node gets the three "
                   "files above from the cluster at its first start."),
+    FIELD(struct config_cluster, auto_join, STRING,
+          .help = "A DNS name, or \"provider=dns name=NAME port=PORT\", of the members' cluster "
+                  "ports: with join_token_file this node asks each address of the name, port 8201 "
+                  "by default, and not the members below."),
     FIELD(struct config_cluster, join, STRING,
           .help =
               "\"api\": where cert_file is missing, wait for sys/storage/raft/join, and get the "

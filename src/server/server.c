@@ -216,6 +216,7 @@ static void node_options_of(const struct config *c, struct server *s)
                    .cert_file = c->cluster.cert_file,
                    .key_file = c->cluster.key_file,
                    .join_token_file = c->cluster.join_token_file,
+                   .auto_join = c->cluster.auto_join,
                    .join_by_request = c->cluster.join != NULL},
         .cluster_name = c->cluster.name,
         .listen_addr = c->cluster.address,

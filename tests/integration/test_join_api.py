@@ -160,7 +160,7 @@ def test_what_cannot_work_is_refused_and_leaves_the_node_waiting(cluster):
     refused(with_(leader_tls_servername="other.example"), "", 503)
     refused(with_(leader_client_cert="x"), "go together")
     refused(with_(leader_client_cert="x", leader_client_key="y"), "")
-    refused(with_(auto_join="provider=aws"), "auto_join: not available")
+    refused(with_(auto_join="provider=aws"), "give one of the two")
     hash_, secret = parts_of(token)
     refused(with_(join_token=token_text(os.urandom(32), secret)), "of another cluster")
     refused(with_(join_token=token_text(hash_, os.urandom(32))), "not one of this cluster")

@@ -32,7 +32,7 @@ static void enroll_free(struct enroll_try *e)
 
 void enroll_reset(struct enroll_try *e)
 {
-    ASSERT(!e->calling);
+    ASSERT(!e->calling && e->lookup == NULL);
     tls_ctx_unref(e->tls);
     e->tls = NULL;
     buf_done(&e->token_text);
@@ -130,16 +130,23 @@ static void explain(const struct enroll_try *e, struct reason *reason)
 static void enroll_again(struct enroll_try *e, const char *why)
 {
     struct part_host *host = e->all->host;
+    const struct member_options *o = host->options;
+    const char *at = enroll_round_at(e);
     uint64_t now = env_mono_ms(host->env);
     ASSERT(!e->by_request);
-    ASSERT(e->at < host->options->n_initial_members);
+    ASSERT(e->at < o->n_initial_members);
     if (e->complained_ms == 0 || now - e->complained_ms >= ENROLL_COMPLAIN_MS) {
         e->complained_ms = now;
-        trace(TRACE_WARN, "node", "waits to join: %s at %s: %s",
-              host->options->initial_members[e->at].name,
-              host->options->initial_members[e->at].address, why);
+        trace(TRACE_WARN, "node", "waits to join: %s at %s%s%s: %s",
+              o->auto_join != NULL ? "auto_join" : o->initial_members[e->at].name,
+              o->auto_join != NULL ? o->auto_join : o->initial_members[e->at].address,
+              at != NULL ? " " : "", at != NULL ? at : "", why);
     }
-    e->at = (e->at + 1) % host->options->n_initial_members;
+    if (enroll_round_next(e)) {
+        enroll_round_send(e);
+        return;
+    }
+    e->at = (e->at + 1) % o->n_initial_members;
     env_timer_set(host->env, &e->timer, now + ENROLL_AGAIN_MS);
 }
 
@@ -162,6 +169,18 @@ static enum enroll_end judge(struct enroll_try *e, enum status st, struct reason
     return refused ? ENROLL_REFUSED : ENROLL_AGAIN;
 }
 
+void enroll_tried(struct enroll_try *e, enum enroll_end end, const struct reason *reason)
+{
+    struct part_host *host = e->all->host;
+    ASSERT(end != ENROLL_DONE && !e->calling);
+    if (e->by_request)
+        enroll_request_tried(e, end, reason);
+    else if (end == ENROLL_REFUSED)
+        host->calls->refuse(host, reason);
+    else
+        enroll_again(e, reason->text);
+}
+
 static void enroll_on_reply(struct http_client_request *request, enum status st)
 {
     struct enroll_try *e = CONTAINER_OF(request, struct enroll_try, request);
@@ -179,12 +198,8 @@ static void enroll_on_reply(struct http_client_request *request, enum status st)
     if (end == ENROLL_DONE) {
         e->closing = true;
         http_client_close(e->client, on_done_closed, e->all);
-    } else if (e->by_request) {
-        enroll_request_tried(e, end, &reason);
-    } else if (end == ENROLL_REFUSED) {
-        host->calls->refuse(host, &reason);
     } else {
-        enroll_again(e, reason.text);
+        enroll_tried(e, end, &reason);
     }
 }
 
@@ -217,15 +232,12 @@ void enroll_send(struct enroll_try *e, const struct http_target *target)
 static void ask(struct env_timer *timer)
 {
     struct enroll_try *e = CONTAINER_OF(timer, struct enroll_try, timer);
-    struct http_target target = {.address = e->all->host->options->initial_members[e->at].address,
-                                 .tls = e->tls};
+    const struct member_options *o = e->all->host->options;
     ASSERT(!e->by_request);
-    if (strcmp(e->all->host->options->initial_members[e->at].name, e->all->host->options->name) ==
-        0) {
-        e->at = (e->at + 1) % e->all->host->options->n_initial_members;
-        target.address = e->all->host->options->initial_members[e->at].address;
-    }
-    enroll_send(e, &target);
+    ASSERT(e->at < o->n_initial_members);
+    if (strcmp(o->initial_members[e->at].name, o->name) == 0)
+        e->at = (e->at + 1) % o->n_initial_members;
+    enroll_round(e, o->auto_join != NULL ? o->auto_join : o->initial_members[e->at].address, NULL);
 }
 
 /* Make the key, unless an earlier start has made it. */
@@ -303,7 +315,8 @@ static enum status check_file(struct enroll_try *e, struct reason *reason)
 {
     const struct member_options *o = e->all->host->options;
     struct reason why = {{0}};
-    if (o->n_initial_members == 1 && strcmp(o->initial_members[0].name, o->name) == 0) {
+    if (o->auto_join == NULL && o->n_initial_members == 1 &&
+        strcmp(o->initial_members[0].name, o->name) == 0) {
         reason_set(reason, "join_token_file: the only member is this node itself");
         return ST_INVALID;
     }
@@ -370,7 +383,8 @@ static bool enroll_stop(void *self)
     struct enroll_try *e = all->try;
     ASSERT(all->host->stopping);
     if (e == NULL || e->closing)
-        return e == NULL;
+        return e == NULL && all->n_lookups == 0;
+    enroll_round_drop(e);
     env_timer_stop(all->host->env, &e->timer);
     if (e->calling)
         http_client_cancel(&e->request);

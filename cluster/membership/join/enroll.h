@@ -29,6 +29,7 @@ struct enroll {
     struct bootstrap *bootstrap;
     struct enroll_seal seal;
     struct enroll_try *try; /* state of the attempts; NULL: this node has a certificate */
+    unsigned n_lookups;     /* names that are being looked up; the thread ends after them */
 
     /* Set while this node waits for a join request: */
     struct enroll_wait *wait; /* the join request under way; NULL: none */
@@ -48,7 +49,7 @@ void enroll_opened(struct enroll *e);
 
 /* A join request, borrowed during the call. */
 struct join_request {
-    const char *address;     /* address of a member: host:port, TLS */
+    const char *address;     /* of a member: host:port, TLS. Each address of a name is tried */
     const char *server_name; /* name that the member's certificate must have; NULL: any */
     struct bytes ca;         /* trusted CA of that member, PEM; empty: use the hash in `token` */
     struct bytes client_cert, client_key; /* client certificate shown to the member; empty: none */

@@ -7,6 +7,7 @@
 #include "crypto/cert.h"
 #include "crypto/tls.h"
 #include "http/client.h"
+#include "http/lookup.h"
 #include "text/json.h"
 
 /* Result of a try. AGAIN: try again, the fault may pass. ASKS: send the next request. WAITS: for
@@ -28,6 +29,13 @@ struct enroll_try {
     struct buf token_text, key, public_key, body;
     enum enroll_step step;
     bool calling, closing;
+
+    /* The round that is under way: */
+    struct http_lookup *lookup; /* NULL: no name is being looked up */
+    struct http_addresses addresses;
+    unsigned at_address;   /* index of the address that is asked */
+    const char *host;      /* name that the certificate must have; NULL: any */
+    struct reason refused; /* the first refusal of the round; "": none */
 
     /* With join_token_file: */
     unsigned at; /* index of the initial member that is asked */
@@ -52,6 +60,20 @@ NODISCARD enum status enroll_write(struct enroll_try *e, struct bytes answer);
 /* Forget token, key and request; no request is under way. */
 void enroll_reset(struct enroll_try *e);
 void enroll_send(struct enroll_try *e, const struct http_target *target);
+/* Go on after a try, or after a lookup without a result. Not for ENROLL_DONE. */
+void enroll_tried(struct enroll_try *e, enum enroll_end end, const struct reason *reason);
+
+/* enroll_address.c. Begin a round with all addresses of "host:port"; `host` as in http_target,
+ * borrowed during the round. A failure comes through enroll_tried. */
+void enroll_round(struct enroll_try *e, const char *address, const char *host);
+/* Send the request to the present address. */
+void enroll_round_send(struct enroll_try *e);
+/* Move to the next address. False: there is none. */
+bool enroll_round_next(struct enroll_try *e);
+/* Forget a lookup that is under way. */
+void enroll_round_drop(struct enroll_try *e);
+/* The present address in numbers; NULL: none was found. */
+const char *enroll_round_at(const struct enroll_try *e);
 
 /* a member of `v` as text; empty if it is absent */
 struct bytes enroll_text(const struct text_value *v, const char *name);

@@ -57,9 +57,7 @@ static void publish_waits(struct enroll *all, bool knows)
 void enroll_request_ask(struct enroll_try *e)
 {
     env_timer_stop(e->all->host->env, &e->timer);
-    struct http_target target = {
-        .address = e->address, .tls = e->tls, .host = e->server[0] != '\0' ? e->server : NULL};
-    enroll_send(e, &target);
+    enroll_round(e, e->address, e->server[0] != '\0' ? e->server : NULL);
 }
 
 static void ask_later(struct enroll_try *e)
@@ -68,13 +66,18 @@ static void ask_later(struct enroll_try *e)
     env_timer_set(env, &e->timer, env_mono_ms(env) + REQUEST_AGAIN_MS);
 }
 
-/* Start again with the first request: the challenge may have expired, or its answer failed. */
-static void ask_again(struct enroll_try *e)
+/* Write the first request anew: the challenge may have expired, or its answer failed. */
+static enum status write_first(struct enroll_try *e)
 {
     ASSERT(e->by_request);
     if (e->step == ENROLL_ANSWER)
         e->step = ENROLL_CHALLENGE;
-    if (enroll_write(e, (struct bytes){0}) == ST_OK)
+    return enroll_write(e, (struct bytes){0});
+}
+
+static void ask_again(struct enroll_try *e)
+{
+    if (write_first(e) == ST_OK)
         enroll_request_ask(e);
     else
         ask_later(e);
@@ -88,7 +91,7 @@ static void on_again(struct env_timer *timer)
 void enroll_opened(struct enroll *all)
 {
     struct enroll_try *e = all->try;
-    if (e != NULL && !all->host->stopping && !e->calling && !e->closing &&
+    if (e != NULL && !all->host->stopping && !e->calling && !e->closing && e->lookup == NULL &&
         all->seal.has_opener(all->seal.ctx))
         ask_again(e);
 }
@@ -111,33 +114,58 @@ static void enroll_forget(struct enroll_try *e)
     publish_waits(e->all, false);
 }
 
-void enroll_request_tried(struct enroll_try *e, enum enroll_end end, const struct reason *reason)
+static void explain_try(const struct enroll_try *e, enum enroll_end end,
+                        const struct reason *reason, struct reason *ret_said)
 {
-    struct enroll *all = e->all;
-    bool again = end == ENROLL_AGAIN && (e->retry || all->seal.has_opener(all->seal.ctx));
-    struct reason said;
-    ASSERT(end != ENROLL_DONE);
-    if (end == ENROLL_ASKS) {
-        enroll_request_ask(e);
-        return;
-    }
-    if (end == ENROLL_WAITS) {
-        publish_waits(all, true);
-        enroll_request_end(all, ST_OK, NULL);
-        return;
-    }
-    reason_set(&said, "%.100s: %s%s", e->address, reason->text,
+    const char *at = enroll_round_at(e);
+    bool named = at != NULL && strcmp(at, e->address) != 0;
+    ASSERT(end == ENROLL_AGAIN || end == ENROLL_REFUSED);
+    reason_set(ret_said, "%.100s%s%s: %s%s", e->address, named ? " at " : "", named ? at : "",
+               reason->text,
                end == ENROLL_AGAIN && e->pinned
                    ? "; without leader_ca_cert it must be a cluster port"
                    : "");
-    trace(TRACE_WARN, "node", "did not join by %s", said.text);
-    if (again) {
+    trace(TRACE_WARN, "node", "did not join by %s", ret_said->text);
+}
+
+/* The round has ended without success. */
+static void end_round(struct enroll_try *e, const struct reason *said)
+{
+    struct enroll *all = e->all;
+    bool refused = e->refused.text[0] != '\0';
+    const struct reason why = refused ? e->refused : *said;
+    ASSERT(!e->calling && e->lookup == NULL);
+    if (!refused && (e->retry || all->seal.has_opener(all->seal.ctx))) {
         ask_later(e);
         enroll_request_end(all, ST_TIMEOUT, NULL);
         return;
     }
     enroll_forget(e);
-    enroll_request_end(all, end == ENROLL_REFUSED ? ST_INVALID : ST_BUSY, &said);
+    enroll_request_end(all, refused ? ST_INVALID : ST_BUSY, &why);
+}
+
+/* A refusal ends the round only after its other addresses: an address may lead to a server that is
+ * no member. */
+void enroll_request_tried(struct enroll_try *e, enum enroll_end end, const struct reason *reason)
+{
+    struct reason said;
+    ASSERT(end != ENROLL_DONE);
+    if (end == ENROLL_ASKS) {
+        enroll_round_send(e);
+        return;
+    }
+    if (end == ENROLL_WAITS) {
+        publish_waits(e->all, true);
+        enroll_request_end(e->all, ST_OK, NULL);
+        return;
+    }
+    explain_try(e, end, reason, &said);
+    if (end == ENROLL_REFUSED && e->refused.text[0] == '\0')
+        e->refused = said;
+    if (enroll_round_next(e) && write_first(e) == ST_OK)
+        enroll_round_send(e);
+    else
+        end_round(e, &said);
 }
 
 /* End an attempt that runs without a waiting request. */
@@ -149,6 +177,7 @@ static void stop_try(struct enroll_try *e)
     if (e->calling)
         http_client_cancel(&e->request);
     e->calling = false;
+    enroll_round_drop(e);
     enroll_forget(e);
 }
 

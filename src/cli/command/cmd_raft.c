@@ -66,13 +66,17 @@ static int cmd_raft_join(struct cli *cli)
     struct cli_reply reply = {0};
     text_open_object(&w);
     if (cli->n_args != 0)
-        text_member_str(&w, "leader_api_addr", cli->args[0]);
+        text_member_str(&w,
+                        strstr(cli->args[0], "provider=") != NULL ? "auto_join" : "leader_api_addr",
+                        cli->args[0]);
     if (!put_material(cli, &w, "leader-ca-cert", "leader_ca_cert") ||
         !put_material(cli, &w, "leader-client-cert", "leader_client_cert") ||
         !put_material(cli, &w, "leader-client-key", "leader_client_key") ||
         !put_material(cli, &w, "join-token", "join_token"))
         return CLI_LOCAL_ERROR;
     cli_put_text(cli, &w, "leader-tls-servername", "leader_tls_servername");
+    cli_put_text(cli, &w, "auto-join-scheme", "auto_join_scheme");
+    cli_put_text(cli, &w, "auto-join-port", "auto_join_port");
     if (cli_bool(cli, "retry", false))
         text_member_bool(&w, "retry", true);
     if (cli_bool(cli, "non-voter", false))
@@ -246,6 +250,8 @@ static int cmd_raft_restore(struct cli *cli)
 }
 
 static const struct cli_flag join_flags[] = {
+    {"auto-join-port", CLI_TEXT, "port of the addresses that provider=dns finds; 8200"},
+    {"auto-join-scheme", CLI_TEXT, "https"},
     {"join-token", CLI_TEXT, "@FILE or - (standard input) with the token of \"join-token\""},
     {"leader-ca-cert", CLI_TEXT, "@FILE with the authority of the leader's certificate"},
     {"leader-client-cert", CLI_TEXT, "@FILE with the client certificate for the leader"},
@@ -272,7 +278,7 @@ static const struct cli_command raft_commands[] = {
      .run = cmd_raft_list_peers,
      .help = "List the members of the Raft cluster."},
     {.name = "operator raft join",
-     ARGS("[LEADER-URL]", 0, 1),
+     ARGS("[LEADER-URL | \"provider=dns name=NAME\"]", 0, 1),
      FLAGS(join_flags),
      .run = cmd_raft_join,
      .help = "Let a node join a cluster."},

@@ -50,6 +50,24 @@ static void refused(const char *text, const char *start, const char *part)
         fail_msg("\"%s\" is not \"%s … %s\"", why.text, start, part);
 }
 
+#define JOINS(auto_join)                                                                       \
+    NAMES LISTENER SEAL                                                                        \
+        "cluster {\naddress = \"h:1\"\nca_file = \"1\"\ncert_file = \"1\"\nkey_file = \"1\"\n" \
+        "member \"b\" { address = \"h:2\" }\njoin_token_file = \"t\"\n" auto_join "}\n"
+
+static void auto_join_becomes_an_address(void **ctx)
+{
+    (void)ctx;
+    load(JOINS(""));
+    assert_null(config.cluster.auto_join);
+    config_done(&config);
+    load(JOINS("auto_join = \"ports.example\"\n"));
+    assert_string_equal(config.cluster.auto_join, "ports.example:8201");
+    config_done(&config);
+    load(JOINS("auto_join = \"provider=dns name=::1 port=9\"\n"));
+    assert_string_equal(config.cluster.auto_join, "[::1]:9");
+}
+
 static void the_least_configuration_has_the_defaults(void **ctx)
 {
     (void)ctx;
@@ -290,6 +308,11 @@ static void members_differ(void **ctx)
     refused(text, "x.hcl:16: ", "join: \"api\" is expected");
     (void)snprintf(text, sizeof text, "%sjoin_token_file = \"t\"\njoin = \"api\"\n}", start);
     refused(text, "x.hcl:17: ", "join: there is join_token_file already");
+    (void)snprintf(text, sizeof text, "%sauto_join = \"a\"\n}", start);
+    refused(text, "x.hcl:16: ", "auto_join: join_token_file is required");
+    (void)snprintf(text, sizeof text, "%sjoin_token_file = \"t\"\nauto_join = \"%s\"\n}", start,
+                   "provider=aws region=x");
+    refused(text, "x.hcl:17: ", "auto_join: only the provider dns is available, not aws");
     (void)snprintf(text, sizeof text, "%selection_ms = 100\nheartbeat_ms = 90\n}", start);
     refused(text, "x.hcl:16: ", "election_ms");
     (void)snprintf(text, sizeof text, "%selection_ms = 100\n}", start);
@@ -582,6 +605,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_least_configuration_has_the_defaults),
+        TEST(auto_join_becomes_an_address),
         TEST(every_field_is_read),
         TEST(json_is_read_too),
         TEST(an_error_names_file_line_and_field),

@@ -9,6 +9,7 @@
 #include "cluster/membership/certificate/authority.h"
 #include "cluster/membership/join/join_token.h"
 #include "text/address.h"
+#include "text/discover.h"
 #include "text/encode.h"
 
 #include <stdio.h>
@@ -26,12 +27,15 @@ struct sys_bootstrap {
 };
 struct sys_join {
     const char *leader_api_addr, *join_token, *leader_tls_servername;
-    const char *leader_ca_cert, *leader_client_cert, *leader_client_key, *auto_join;
+    const char *leader_ca_cert, *leader_client_cert, *leader_client_key;
+    const char *auto_join, *auto_join_scheme;
+    int64_t auto_join_port;
     bool retry, non_voter;
 };
 
 enum {
     TOKENS_MAX = 64, /* tokens that are neither used nor expired */
+    API_PORT = 8200, /* default port of auto_join */
     TTL_DEFAULT_S = 3600,
     TTL_MAX_S = 30 * 86400,
     MAC_MESSAGE = 5 + JOIN_SECRET_BYTES,
@@ -69,7 +73,8 @@ static const struct schema sys_bootstrap_schema = SCHEMA(struct sys_bootstrap, b
 
 static const struct field join_fields[] = {
     FIELD(struct sys_join, leader_api_addr, STRING,
-          .help = "https://HOST:PORT of a member, which need not lead. Required."),
+          .help = "https://HOST:PORT of a member, which need not lead. Each address of a name is "
+                  "tried. Required, unless auto_join is given."),
     FIELD(struct sys_join, join_token, STRING, .hidden = true,
           .help = "The token, from the reply of storage/raft/join-token; none: the node has to "
                   "open the cluster's seal."),
@@ -86,7 +91,13 @@ static const struct field join_fields[] = {
           .help = "If no member answers, reply false and keep trying."),
     FIELD(struct sys_join, non_voter, BOOL,
           .help = "Follow and serve, without a vote; storage/raft/promote gives one."),
-    FIELD(struct sys_join, auto_join, STRING, .help = "Not available."),
+    FIELD(struct sys_join, auto_join, STRING,
+          .help = "Instead of leader_api_addr a DNS name of the members, or \"provider=dns "
+                  "name=NAME\": each address of the name is tried, and each try looks the name up "
+                  "anew. There is no other provider."),
+    FIELD(struct sys_join, auto_join_scheme, STRING, .preset = "https", .help = "https alone."),
+    FIELD(struct sys_join, auto_join_port, INT, .preset = "0",
+          .help = "Port of the addresses that auto_join finds; 0: 8200."),
 };
 static const struct schema sys_join_schema = SCHEMA(struct sys_join, join_fields);
 
@@ -371,15 +382,47 @@ static struct bytes text_of(const char *text)
     return text != NULL ? bytes_str(text) : (struct bytes){0};
 }
 
+static enum status check_auto_join(struct req *req, const struct sys_join *in)
+{
+    struct text_discover found;
+    struct reason why = {{0}};
+    if (!is_given(in->auto_join))
+        return ST_OK;
+    if (is_given(in->leader_api_addr))
+        return req_fail(req, ST_INVALID, "leader_api_addr and auto_join: give one of the two");
+    if (text_discover_parse(in->auto_join, &found, &why) != ST_OK)
+        return req_fail(req, ST_INVALID, "auto_join: %s", why.text);
+    if (strcmp(in->auto_join_scheme, "https") != 0)
+        return req_fail(req, ST_INVALID, "auto_join_scheme: https is expected");
+    if (in->auto_join_port < 0 || in->auto_join_port > UINT16_MAX)
+        return req_fail(req, ST_INVALID, "auto_join_port: 0 to 65535 is expected");
+    return ST_OK;
+}
+
 static enum status check_join(struct req *req, const struct sys_join *in)
 {
-    if (is_given(in->auto_join))
-        return req_fail(req, ST_INVALID, "auto_join: not available; set leader_api_addr");
-    if (!is_given(in->leader_api_addr))
-        return req_fail(req, ST_INVALID, "leader_api_addr: missing");
+    TRY(check_auto_join(req, in));
+    if (!is_given(in->leader_api_addr) && !is_given(in->auto_join))
+        return req_fail(req, ST_INVALID, "leader_api_addr: missing; or give auto_join");
     if (is_given(in->leader_client_cert) != is_given(in->leader_client_key))
         return req_fail(req, ST_INVALID, "leader_client_cert and leader_client_key go together");
     return ST_OK;
+}
+
+/* The address and the host name of auto_join, in the arena. sys_join checked the field. */
+static enum status read_auto_join(struct req *req, const struct sys_join *in,
+                                  const char **ret_address, const char **ret_host)
+{
+    struct text_discover found;
+    struct reason why = {{0}};
+    TRY(text_discover_parse(in->auto_join, &found, &why));
+    unsigned port = in->auto_join_port != 0 ? (unsigned)in->auto_join_port
+                    : found.port != 0       ? found.port
+                                            : API_PORT;
+    bool brackets = strchr(found.name, ':') != NULL;
+    *ret_address = arena_format(req->arena, brackets ? "[%s]:%u" : "%s:%u", found.name, port);
+    *ret_host = arena_str(req->arena, bytes_str(found.name));
+    return *ret_address != NULL && *ret_host != NULL ? ST_OK : ST_NOMEM;
 }
 
 /* Split a URL "https://HOST[:PORT][/]" into "HOST:PORT" and HOST without its brackets, in the
@@ -434,9 +477,10 @@ static enum status sys_join_outside(struct req *req)
     const struct sys_join *in = req_body(req);
     const char *address = NULL, *host = NULL;
     ASSERT(!req_in_txn(req));
-    ASSERT(is_given(in->leader_api_addr)); /* sys_join checked the fields */
+    ASSERT(is_given(in->leader_api_addr) != is_given(in->auto_join)); /* sys_join checked them */
     ASSERT(is_given(in->leader_client_cert) == is_given(in->leader_client_key));
-    TRY(read_leader(req, in->leader_api_addr, &address, &host));
+    TRY(is_given(in->auto_join) ? read_auto_join(req, in, &address, &host)
+                                : read_leader(req, in->leader_api_addr, &address, &host));
     bool named = is_given(in->leader_tls_servername);
     /* The address is a cluster port: its certificate names no host. */
     bool pinned = is_given(in->join_token) && !is_given(in->leader_ca_cert);
