@@ -22,6 +22,7 @@ type call struct {
 	Status  int               `json:"status"`
 	Told    map[string]string `json:"told"`
 	Answer  []byte            `json:"answer"`
+	Open    bool              `json:"open"` // the answer goes on until the client closes it
 }
 
 var calls sync.Mutex
@@ -36,16 +37,19 @@ func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	told, err := drain(&answer.Body)
-	if err != nil {
-		return nil, err
+	var told []byte
+	open := request.URL.Path == "/v1/sys/monitor" && answer.StatusCode == http.StatusOK
+	if !open {
+		if told, err = drain(&answer.Body); err != nil {
+			return nil, err
+		}
 	}
 	port, err := strconv.Atoi(request.URL.Port())
 	if err != nil {
 		return nil, err
 	}
 	err = keep(call{port, request.Method, request.URL.RequestURI(), first(request.Header), body,
-		answer.StatusCode, first(answer.Header), told})
+		answer.StatusCode, first(answer.Header), told, open})
 	if err != nil {
 		return nil, err
 	}
