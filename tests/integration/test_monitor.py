@@ -7,7 +7,7 @@ import select
 import subprocess
 import time
 
-from cluster import HOLDFAST, Answer, Cluster, note
+from cluster import HOLDFAST, Answer, Cluster, call_on, note
 
 PATH = "/v1/sys/monitor"
 FOLLOWERS = 16
@@ -72,9 +72,13 @@ def test_followers_are_few_and_a_place_is_free_again(cluster):
     with contextlib.ExitStack() as stack:
         for _ in range(FOLLOWERS):
             assert stack.enter_context(following(node)).status == 200
-        refused = node.call("GET", PATH)
-        assert refused.status == 503
-        assert "16 clients follow the log" in refused.json["errors"][0]
+        connection = node.connect()
+        for _ in range(1000):
+            refused = call_on(connection, "GET", PATH, None, cluster.token)
+            assert refused.status == 503
+            assert "16 clients follow the log" in refused.json["errors"][0]
+        assert node.call("PUT", "/v1/kv/monitor", {"n": 1}).status == 204
+        connection.close()
     deadline = time.monotonic() + 60
     while True:
         with following(node) as reply:
