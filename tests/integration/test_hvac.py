@@ -531,6 +531,25 @@ def test_a_snapshot_is_taken_and_restored():
         made.await_up()
 
 
+def test_snapshots_are_saved_by_a_schedule(cluster, client, tmp_path):
+    cluster.await_feature_level()
+    with pytest.raises(exceptions.InvalidRequest, match="storage_type"):
+        client.sys.create_or_update_raft_auto_snapshot_config("py", "1h", "google-gcs")
+    client.sys.create_or_update_raft_auto_snapshot_config(
+        "py", "1h", "local", retain=3, path_prefix=str(tmp_path), local_max_space="1GiB")
+    assert client.sys.list_raft_auto_snapshot_configs()["data"]["keys"] == ["py"]
+    config = client.sys.read_raft_auto_snapshot_config("py")["data"]
+    assert (config["interval"], config["retain"]) == (3600, 3)
+    deadline = time.monotonic() + 60
+    while not client.sys.read_raft_auto_snapshot_status("py")["data"]["last_snapshot_url"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert len(list(tmp_path.glob("*.snap"))) == 1
+    client.sys.delete_raft_auto_snapshot_config("py")
+    with pytest.raises(exceptions.InvalidPath):
+        client.sys.read_raft_auto_snapshot_config("py")
+
+
 def test_members_are_shown_and_removed():
     with Cluster(size=3) as made:
         client = connect(made.active(), made.token)
