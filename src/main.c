@@ -5,6 +5,7 @@
 #include "crypto/crypto.h"
 #include "loop/loop.h"
 #include "server/dev.h"
+#include "server/inspect.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -23,6 +24,7 @@ static int fail(const char *what, enum status st, const struct reason *reason)
 }
 
 static const struct cli_flag dev_flags[] = {DEV_FLAGS};
+static const struct cli_flag inspect_flags[] = {INSPECT_FLAGS};
 
 static int run_server(struct cli *cli)
 {
@@ -298,6 +300,15 @@ static const struct cli_command commands[] = {
      .offline = true,
      .run = run_dump_snapshot,
      .help = "Print a snapshot, as text."},
+    {.name = "operator raft snapshot inspect",
+     .args = "FILE",
+     .args_min = 1,
+     .args_max = 1,
+     .flags = inspect_flags,
+     .n_flags = ARRAY_LEN(inspect_flags),
+     .offline = true,
+     .run = inspect_run,
+     .help = "Show the facts of a saved snapshot and its keys by prefix."},
     {.name = "operator raft snapshot verify",
      .args = "FILE",
      .args_min = 1,
