@@ -14,9 +14,6 @@ enum {
     DRAIN_DELAY_MAX_S = 3600
 };
 
-/* A seal of key shares has no fields. */
-static const struct schema shamir_schema = {.size = sizeof(struct config_seal)};
-
 /* State that all readers of blocks share. */
 struct loader {
     struct config *config;
@@ -322,27 +319,61 @@ static enum status load_listener(struct loader *l, const char *label, const stru
     return ST_OK;
 }
 
+/* One block is the seal in use or the seal to move to; the other one, disabled, is the seal to
+ * move away from. */
+static enum status keep_seal(struct loader *l, const struct text_value *body,
+                             const struct config_seal *seal)
+{
+    struct config *c = l->config;
+    struct config_seal *place = seal->disabled ? &c->former_seal : &c->seal;
+    if (place->type != NULL)
+        return loader_refuse(l, body->line,
+                             seal->disabled
+                                 ? "seal: is repeated; at most one may be disabled"
+                                 : "seal: is repeated; at most one may lack disabled = true");
+    *place = *seal;
+    if (c->seal.type == NULL || c->former_seal.type == NULL ||
+        strcmp(c->seal.type, c->former_seal.type) != 0)
+        return ST_OK;
+    if (strcmp(seal->type, "shamir") == 0)
+        return loader_refuse(l, body->line, "seal: \"shamir\" is repeated");
+    if (strcmp(c->seal.key_id, c->former_seal.key_id) == 0)
+        return loader_refuse(l, body->line, "key_id: both seals are named \"%.64s\"", seal->key_id);
+    return ST_OK;
+}
+
 static enum status load_seal(struct loader *l, const char *label, const struct text_value *body)
 {
-    if (l->config->seal.type != NULL)
-        return loader_refuse(l, body->line, "seal: is repeated");
+    struct config_seal seal = {0};
     if (strcmp(label, "shamir") == 0) {
-        TRY(load_fields(l, &shamir_schema, body, NULL, &l->config->seal));
-        l->config->seal.type = "shamir";
-        return ST_OK;
+        TRY(load_fields(l, &config_shamir_schema, body, NULL, &seal));
+        seal.type = "shamir";
+        return keep_seal(l, body, &seal);
     }
     if (strcmp(label, "static") != 0)
         return loader_refuse(
             l, body->line, "seal: \"%.64s\" is not a kind of seal, only \"shamir\" and \"static\"",
             label);
-    struct config_seal *seal = &l->config->seal;
-    TRY(load_fields(l, &config_seal_schema, body, NULL, seal));
-    if (seal->key_file == NULL && seal->credential == NULL)
+    TRY(load_fields(l, &config_seal_schema, body, NULL, &seal));
+    if (seal.key_file == NULL && seal.credential == NULL)
         return loader_refuse(l, body->line, "key_file: is required, or credential");
-    if (seal->key_file != NULL && seal->credential != NULL)
+    if (seal.key_file != NULL && seal.credential != NULL)
         return loader_refuse(l, text_get(body, "credential")->line,
                              "credential: there is key_file already; one of the two is expected");
-    seal->type = "static";
+    seal.type = "static";
+    return keep_seal(l, body, &seal);
+}
+
+/* Without a seal block, people hold the key shares, as upstream. */
+static enum status default_seal(struct loader *l, const struct text_value *root)
+{
+    struct config *c = l->config;
+    if (c->seal.type != NULL)
+        return ST_OK;
+    if (c->former_seal.type != NULL && strcmp(c->former_seal.type, "shamir") == 0)
+        return loader_refuse(l, text_get(root, "seal")->line,
+                             "seal: \"shamir\" is disabled, and there is no seal to move to");
+    c->seal.type = "shamir";
     return ST_OK;
 }
 
@@ -464,8 +495,7 @@ static enum status root_check(struct loader *l, const struct text_value *root)
     if (config->cluster.address == NULL)
         return loader_refuse(l, root->line, "cluster: is required");
     default_advertise(config);
-    if (config->seal.type == NULL)
-        config->seal.type = "shamir"; /* as upstream: people hold the key shares */
+    TRY(default_seal(l, root));
     if (config->api_addr == NULL)
         return default_api_addr(config);
     if (!is_api_addr(config->api_addr))

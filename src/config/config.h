@@ -58,7 +58,8 @@ struct config_listener {
 };
 
 struct config_seal {
-    const char *type;                  /* "shamir" or "static" */
+    const char *type;                  /* "shamir" or "static"; NULL: there is no such block */
+    bool disabled;                     /* the cluster moves, or has moved, away from this seal */
     const char *key_file, *credential; /* static: one of the two is set */
     const char *key_id;
 };
@@ -104,7 +105,8 @@ struct config {
     struct config_cluster cluster;
     struct config_listener listeners[CONFIG_LISTENERS_MAX];
     unsigned n_listeners;
-    struct config_seal seal;
+    struct config_seal seal;        /* the seal in use, or the seal to move to */
+    struct config_seal former_seal; /* the disabled seal */
     struct config_audit audits[CONFIG_AUDITS_MAX];
     unsigned n_audits;
     const struct config_blocks *blocks; /* the blocks of modules; NULL: none */

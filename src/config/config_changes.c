@@ -73,13 +73,15 @@ static void compare_listeners(struct changes *c, const struct config *in_use,
     }
 }
 
-static void compare_seals(struct changes *c, const struct config_seal *in_use,
+/* Compare the seals of one role; a seal without a type is absent. */
+static void compare_seals(struct changes *c, const char *block, const struct config_seal *in_use,
                           const struct config_seal *loaded)
 {
-    if (strcmp(in_use->type, loaded->type) == 0)
-        compare(c, "seal", &config_seal_schema, in_use, loaded);
-    else
-        add(c, "seal", "");
+    bool both = in_use->type != NULL && loaded->type != NULL;
+    if (both && strcmp(in_use->type, loaded->type) == 0)
+        compare(c, block, &config_seal_schema, in_use, loaded);
+    else if (in_use->type != NULL || loaded->type != NULL)
+        add(c, block, "");
 }
 
 static const struct config_audit *find_audit(const struct config *config, const char *path)
@@ -125,7 +127,8 @@ enum status config_changes(const struct config *in_use, const struct config *loa
     compare(&c, "cluster", &config_cluster_schema, &in_use->cluster, &loaded->cluster);
     compare_members(&c, &in_use->cluster, &loaded->cluster);
     compare_listeners(&c, in_use, loaded);
-    compare_seals(&c, &in_use->seal, &loaded->seal);
+    compare_seals(&c, "seal", &in_use->seal, &loaded->seal);
+    compare_seals(&c, "seal[disabled]", &in_use->former_seal, &loaded->former_seal);
     compare_audits(&c, in_use, loaded);
     compare(&c, "compat", &config_compat_schema, &old, &new);
     ASSERT(in_use->blocks == loaded->blocks);

@@ -129,8 +129,17 @@ static const struct field seal_fields[] = {
               "not set, from the file credentials/NAME beside this configuration."),
     FIELD(struct config_seal, key_id, STRING, .preset = "default",
           .help = "Name of that key, changed when the key is."),
+    FIELD(struct config_seal, disabled, BOOL, .preset = "false",
+          .help = "The cluster moves away from this seal, to the other `seal` block; without "
+                  "another block, to key shares."),
 };
 const struct schema config_seal_schema = SCHEMA(struct config_seal, seal_fields);
+
+static const struct field shamir_fields[] = {
+    FIELD(struct config_seal, disabled, BOOL, .preset = "false",
+          .help = "The cluster moves away from key shares, to the other `seal` block."),
+};
+const struct schema config_shamir_schema = SCHEMA(struct config_seal, shamir_fields);
 
 static const struct field audit_fields[] = {
     FIELD(struct config_audit, description, STRING, .preset = "", .help = "For people."),

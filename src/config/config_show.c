@@ -62,6 +62,16 @@ static void put_audits(struct text_writer *w, const struct config *c)
     text_close(w);
 }
 
+static void put_seal(struct text_writer *w, const struct config_seal *seal)
+{
+    if (seal->type == NULL)
+        return;
+    text_open_object(w);
+    text_member_str(w, "type", seal->type);
+    text_member_bool(w, "disabled", seal->disabled);
+    text_close(w);
+}
+
 void config_show(const struct config *c, struct buf *out)
 {
     struct text_writer w = {.out = out};
@@ -83,10 +93,8 @@ void config_show(const struct config *c, struct buf *out)
     text_close(&w);
     text_key(&w, "seals");
     text_open_list(&w);
-    text_open_object(&w);
-    text_member_str(&w, "type", c->seal.type);
-    text_member_bool(&w, "disabled", false);
-    text_close(&w);
+    put_seal(&w, &c->seal);
+    put_seal(&w, &c->former_seal);
     text_close(&w);
     put_storage(&w, c);
     put_audits(&w, c);

@@ -170,6 +170,73 @@ static void a_seal_key_comes_from_a_file_or_a_credential(void **ctx)
             "x.hcl:17: ", "credential: there is key_file already");
 }
 
+#define DISABLED(id)                                                                    \
+    "seal \"static\" {\n  key_file = \"old.key\"\n  key_id = \"" id "\"\n  disabled = " \
+                                                                    "\"true\"\n}\n"
+
+static void a_disabled_seal_is_the_one_to_move_away_from(void **ctx)
+{
+    (void)ctx;
+    load(NAMES LISTENER CLUSTER SEAL);
+    assert_null(config.former_seal.type);
+    config_done(&config);
+    load(NAMES LISTENER CLUSTER DISABLED("old") SEAL);
+    assert_string_equal(config.seal.key_file, "seal.key");
+    assert_string_equal(config.former_seal.key_file, "old.key");
+    assert_string_equal(config.former_seal.key_id, "old");
+    config_done(&config);
+    load(NAMES LISTENER CLUSTER SEAL "seal \"shamir\" { disabled = true }\n");
+    assert_string_equal(config.seal.type, "static");
+    assert_string_equal(config.former_seal.type, "shamir");
+    config_done(&config);
+    load("{\"node_name\": \"a\", \"data_dir\": \"d\", \"cluster\": {\"address\": \"h:1\","
+         "\"ca_file\": \"1\", \"cert_file\": \"2\", \"key_file\": \"3\", \"member\":"
+         "{\"a\": {\"address\": \"h:1\"}}},"
+         "\"listener\": {\"tcp\": {\"address\": \"h:3\", \"tls_disable\": true}},"
+         "\"seal\": {\"static\": [{\"key_file\": \"k\"},"
+         "{\"key_file\": \"l\", \"key_id\": \"former\", \"disabled\": true}]}}");
+    assert_string_equal(config.seal.key_id, "default");
+    assert_string_equal(config.former_seal.key_id, "former");
+}
+
+static void a_disabled_seal_alone_moves_to_key_shares(void **ctx)
+{
+    (void)ctx;
+    load(NAMES LISTENER CLUSTER DISABLED("old"));
+    assert_string_equal(config.seal.type, "shamir");
+    assert_string_equal(config.former_seal.key_id, "old");
+    config_done(&config);
+    load(NAMES LISTENER CLUSTER DISABLED("old") "seal \"shamir\" {\n}\n");
+    assert_string_equal(config.seal.type, "shamir");
+    assert_string_equal(config.former_seal.type, "static");
+}
+
+static void seals_that_contradict_each_other_are_refused(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *text, *part;
+    } cases[] = {
+        {SEAL SEAL, "18: seal: is repeated; at most one may lack disabled"},
+        {SEAL "seal \"shamir\" {\n}\n", "18: seal: is repeated; at most one may lack disabled"},
+        {DISABLED("a") DISABLED("b"), "20: seal: is repeated; at most one may be disabled"},
+        {DISABLED("a") SEAL DISABLED("b"), "seal: is repeated; at most one may be disabled"},
+        {DISABLED("default") SEAL, "20: key_id: both seals are named \"default\""},
+        {SEAL DISABLED("default"), "18: key_id: both seals are named \"default\""},
+        {"seal \"shamir\" { disabled = true }\n", "15: seal: \"shamir\" is disabled, and there is"},
+        {"seal \"shamir\" {}\nseal \"shamir\" { disabled = true }\n", "\"shamir\" is repeated"},
+        {"seal \"shamir\" { key_id = \"x\" }\n", "unknown field \"key_id\""},
+        {"seal \"static\" {\n  key_file = \"k\"\n  disabled = \"maybe\"\n}\n",
+         "17: disabled: true or false"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        CLEANUP(buf_done) struct buf text = {0};
+        buf_add_format(&text, NAMES LISTENER CLUSTER "%s", cases[i].text);
+        buf_add_u8(&text, 0);
+        refused((const char *)text.data, "x.hcl:", cases[i].part);
+    }
+}
+
 #define PLAIN "listener \"tcp\" {\naddress = \"h:1\"\ntls_disable = true\n"
 
 static void the_last_value_that_can_work_is_taken(void **ctx)
@@ -451,6 +518,12 @@ static void fields_that_changed_are_named(void **ctx)
     assert_changes(NAMES LISTENER CLUSTER SEAL,
                    NAMES LISTENER CLUSTER "seal \"static\" { credential = \"c\" }\n",
                    "seal.key_file, seal.credential");
+    assert_changes(NAMES LISTENER CLUSTER SEAL, NAMES LISTENER CLUSTER SEAL DISABLED("old"),
+                   "seal[disabled]");
+    assert_changes(NAMES LISTENER CLUSTER SEAL DISABLED("old"),
+                   NAMES LISTENER CLUSTER SEAL DISABLED("older"), "seal[disabled].key_id");
+    assert_changes(NAMES LISTENER CLUSTER DISABLED("old"),
+                   NAMES LISTENER CLUSTER "seal \"shamir\" {}\n" DISABLED("old"), "");
 }
 
 static void a_field_that_a_reload_applies_is_not_named(void **ctx)
@@ -610,6 +683,9 @@ int main(void)
         TEST(json_is_read_too),
         TEST(an_error_names_file_line_and_field),
         TEST(a_seal_key_comes_from_a_file_or_a_credential),
+        TEST(a_disabled_seal_is_the_one_to_move_away_from),
+        TEST(a_disabled_seal_alone_moves_to_key_shares),
+        TEST(seals_that_contradict_each_other_are_refused),
         TEST(the_last_value_that_can_work_is_taken),
         TEST(values_that_cannot_work_are_refused),
         TEST(what_is_missing_is_named),
