@@ -39,6 +39,7 @@
     X(R3_ANCESTORS, "a token is good whatever became of those it comes from")              \
     X(R3_POLICY_ELSEWHERE, "policies that were compiled once are believed for ever")       \
     X(REKEY_BLIND, "a new root key takes no heed of what was stored meanwhile")            \
+    X(MIGRATE_HALF, "another seal wraps the root key, the recovery key is forgotten")      \
     X(R16_TOKEN_CLOCK, "a node's own clock says whether a token has expired")              \
     X(ACK_BEFORE_COMMIT, "a write is acknowledged when it is proposed")                    \
     X(VOTE_NOT_PERSISTED, "term and vote are sent before they are durable")                \

@@ -1,4 +1,4 @@
-/* A new root key, or the same one wrapped anew. */
+/* A new root key, or the same one wrapped anew, also by another seal. */
 #include "base/plant.h"
 #include "state/state_core.h"
 #include "state/state_internal.h"
@@ -42,6 +42,40 @@ enum status state_reseal(struct state_txn *txn, const struct seal *seal)
     TRY(records_read(txn));
     TRY(barrier_reseal(txn->state->barrier, txn->state->env, seal, &record));
     return state_put_raw(txn, BYTES(BARRIER_SEAL), buf_bytes(&record));
+}
+
+/* The recovery key exists exactly while the seal is static. */
+static enum status recovery_stage(struct state_txn *txn, enum seal_type type, struct bytes key)
+{
+    if (planted(PLANT_MIGRATE_HALF))
+        return ST_OK;
+    if (type == SEAL_STATIC)
+        return state_put(txn, BYTES(STATE_RECOVERY_KEY), key);
+    return state_delete(txn, BYTES(STATE_RECOVERY_KEY));
+}
+
+enum status state_migrate(struct state_txn *txn, const struct seal *target, struct bytes key)
+{
+    struct seal_info info;
+    struct seal seal = {0};
+
+    ASSERT(key.len == SEAL_KEY_BYTES);
+    ASSERT(target == NULL || target->type == SEAL_STATIC);
+    TRY(state_seal_read(txn, &info));
+    if (info.shares == 0)
+        return ST_NOT_FOUND;
+    TRY(state_check_key(txn, key));
+    TRY(recovery_stage(txn, target != NULL ? SEAL_STATIC : SEAL_SHAMIR, key));
+    if (target == NULL) {
+        TRY(seal_shamir(key, info.shares, info.threshold, &seal));
+        enum status st = state_reseal(txn, &seal);
+        seal_done(&seal);
+        return st;
+    }
+    seal = *target; /* the caller keeps the key */
+    seal.shares = (uint8_t)info.shares;
+    seal.threshold = (uint8_t)info.threshold;
+    return state_reseal(txn, &seal);
 }
 
 enum status state_superseded_upkeep(struct state_txn *txn, int64_t now_ms)

@@ -43,6 +43,18 @@ NODISCARD enum status state_check_key(struct state_txn *txn, struct bytes key);
 NODISCARD enum status state_rekey(struct state_txn *txn, const struct seal *seal, int64_t time_ms);
 /* Stage the same root key wrapped anew. As state_rekey. */
 NODISCARD enum status state_reseal(struct state_txn *txn, const struct seal *seal);
+/* Stage the move of the cluster to another seal: the same root key wrapped by the new seal, and the
+ * recovery key stored or deleted, in one transaction. The shares stay valid: with a static seal
+ * they are shares of the recovery key, without they are key shares. The stored seal changes, so
+ * attempts that were begun under it are over.
+ *
+ * target  a static seal, its counts not read; NULL: key shares
+ * key     SEAL_KEY_BYTES that the shares of the present seal combine to
+ *
+ * ST_DENIED: `key` is another key. ST_NOT_FOUND: the present seal has no shares. Else as
+ * state_reseal. */
+NODISCARD enum status state_migrate(struct state_txn *txn, const struct seal *target,
+                                    struct bytes key);
 /* Background work for the active node: stage the deletion of the superseded record when it is an
  * hour old. As state_delete. */
 NODISCARD enum status state_superseded_upkeep(struct state_txn *txn, int64_t now_ms);
