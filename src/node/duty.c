@@ -91,20 +91,35 @@ static enum ran duty_run(struct duties *d, const struct node_duty *duty)
     return d->committing ? RAN_COMMITTING : RAN_OUT;
 }
 
+static size_t duty_count(const struct duties *d)
+{
+    return d->n + (d->first.name != NULL);
+}
+
+/* The duty at a place in the order of a round. */
+static const struct node_duty *duty_at(const struct duties *d, size_t at)
+{
+    ASSERT(at < duty_count(d));
+    if (d->first.name == NULL)
+        return &d->rows[at];
+    return at == 0 ? &d->first : &d->rows[at - 1];
+}
+
 static void duty_step(struct duties *d)
 {
     if (d->term == 0 || d->committing || d->host->stopping)
         return;
     uint64_t began_ms = env_mono_ms(d->host->env);
     look_at_clients(d);
-    while (d->next < d->n) {
-        enum ran ran = duty_run(d, &d->rows[d->next]);
+    size_t n = duty_count(d);
+    while (d->next < n) {
+        enum ran ran = duty_run(d, duty_at(d, d->next));
         d->next += ran != RAN_AGAIN;
         if (ran == RAN_COMMITTING) {
             d->due = true;
             return;
         }
-        if (d->next < d->n && env_mono_ms(d->host->env) - began_ms >= DUTY_TURN_MS) {
+        if (d->next < n && env_mono_ms(d->host->env) - began_ms >= DUTY_TURN_MS) {
             duty_again_in(d, 1); /* let the raft thread do its own work first */
             return;
         }

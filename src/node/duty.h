@@ -43,6 +43,7 @@ enum {
 
 struct duties {
     struct part_host *host;
+    struct node_duty first; /* a duty of the node itself, which runs first; without a name: none */
     const struct node_duty *rows;
     size_t n;
     struct state_log log;

@@ -25,6 +25,8 @@ struct node_options {
     enum seal_type seal_type; /* configured seal type, used when a cluster is initialised */
     /* configured seal; NULL: unsealed by key shares, or the key file is missing */
     const struct seal *seal;
+    const struct seal *former_seal; /* as struct unseal_options */
+    bool has_former_seal;
     const struct node_duty *duties;
     size_t n_duties;
     const struct node_service *services;

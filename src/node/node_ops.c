@@ -74,10 +74,10 @@ static void get_seal_status(struct node *node, struct node_seal_status *ret_stat
     unseal_status(&node->unseal, ret_status);
 }
 
-static enum status give_share(struct node *node, struct env *env, struct bytes share,
+static enum status give_share(struct node *node, struct env *env, struct bytes share, bool migrate,
                               struct reason *reason)
 {
-    return unseal_share(&node->unseal, env, share, reason);
+    return unseal_share(&node->unseal, env, share, migrate, reason);
 }
 
 static enum status reset_shares(struct node *node, struct reason *reason)

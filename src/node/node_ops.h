@@ -39,7 +39,7 @@ struct node_ops {
     /* unseal_status, _share, _reset, _seal */
     void (*seal_status)(struct node *node, struct node_seal_status *ret_status);
     enum status (*unseal_share)(struct node *node, struct env *env, struct bytes share,
-                                struct reason *reason);
+                                bool migrate, struct reason *reason);
     enum status (*unseal_reset)(struct node *node, struct reason *reason);
     void (*seal)(struct node *node);
 

@@ -68,8 +68,10 @@ void node_parts_wire(struct node *n)
     n->quorum.bootstrap = &n->bootstrap;
     n->enroll.seal =
         (struct enroll_seal){&n->unseal, seal_await, seal_drop, seal_has_opener, seal_prove};
-    n->unseal.type = o->seal_type;
-    n->unseal.configured = o->seal;
+    n->unseal.options = (struct unseal_options){.type = o->seal_type,
+                                                .seal = o->seal,
+                                                .former = o->former_seal,
+                                                .has_former = o->has_former_seal};
     n->unseal.opened = on_opened;
     n->unseal.opened_ctx = &n->enroll;
     n->unseal.board = n->quorum.board = n->role.board = n->root.board = &n->board;
@@ -79,6 +81,8 @@ void node_parts_wire(struct node *n)
     n->snapshot.reserve_bytes = o->reserve_bytes;
     n->duties.rows = o->duties;
     n->duties.n = o->n_duties;
+    n->duties.first = (struct node_duty){
+        .name = "migration to another seal", .run_with = unseal_migrate, .with = &n->unseal.self};
     n->services.rows = o->services;
     n->services.n = o->n_services;
     n->services.time_ms = cluster_time_ms;

@@ -3,8 +3,9 @@
  * With a static seal the node unseals by itself as soon as the state has the key ring. With key
  * shares, clients give enough shares. A node that was sealed on request stays sealed until it
  * restarts, or until shares are given: shares of the key, or of the recovery key if the seal is
- * static. If a restore replaced the root key, the node seals itself and unseals as after a start:
- * by the configured seal, or by shares of the new key.
+ * static. A node that is configured to move the cluster to another seal stays sealed until shares
+ * are given with `migrate` (unseal_migrate.c). If a restore replaced the root key, the node seals
+ * itself and unseals as after a start: by the configured seal, or by shares of the new key.
  *
  * Shares arrive on workers' threads, so the attempt has its own lock. Take it before the locks of
  * the board and the barrier. */
@@ -37,6 +38,7 @@ void unseal_done(struct unseal *u)
         return;
     unseal_lock(u);
     unseal_forget(u);
+    unseal_stay(u);
     unseal_unlock(u);
     buf_done(&u->awaited);
     seal_done(&u->opener);
@@ -102,17 +104,15 @@ static void unseal_look(struct unseal *u)
     ASSERT(part_on_thread(u->host));
     if (look_with_opener(u))
         return;
-    if (u->configured == NULL) {
-        if (state_seal_info(rlog_store(u->host->rlog), &info) == ST_OK && info.type == SEAL_SHAMIR)
-            reason_set(&reason, "%u of %u key shares have to be given", info.threshold,
-                       info.shares);
-        else
-            reason_set(&reason, "there is no seal key");
+    enum status st = state_seal_info(rlog_store(u->host->rlog), &info);
+    if (st == ST_OK && unseal_way_of(u, &info) != UNSEAL_ITSELF) {
+        unseal_explain(u, &info, &reason);
         say_once(u, &reason);
         return;
     }
     unseal_lock(u);
-    enum status st = u->held ? ST_EXISTS : unseal_with(u, u->configured, &reason);
+    if (st == ST_OK)
+        st = u->held ? ST_EXISTS : unseal_with(u, u->options.seal, &reason);
     unseal_unlock(u);
     if (st != ST_OK && st != ST_EXISTS && st != ST_BUSY) {
         if (reason.text[0] == '\0')
@@ -127,6 +127,7 @@ static void seal_node(struct unseal *u, bool held)
     unseal_lock(u);
     u->held = held;
     unseal_forget(u);
+    unseal_stay(u);
     seal_done(&u->opener);
     barrier_seal(u->host->barrier);
     ASSERT(barrier_is_sealed(u->host->barrier));
@@ -160,6 +161,7 @@ static void unseal_changed(void *self, const struct rlog_status *raft)
 {
     struct unseal *u = self;
     (void)raft;
+    unseal_look_at_move(u);
     if (!barrier_is_sealed(u->host->barrier) ||
         state_is_initialized(rlog_store(u->host->rlog)) != ST_OK)
         return;
@@ -180,6 +182,7 @@ static enum status unseal_start(void *self, struct part_host *host)
     }
     u->given = given;
     u->host = host;
+    u->self = u;
     return ST_OK;
 }
 

@@ -3,6 +3,7 @@
 #define HOLDFAST_NODE_UNSEAL_H
 
 #include "node/board.h"
+#include "state/state.h"
 #include "text/random.h"
 
 /* How this node is sealed, and how many key shares were given. */
@@ -12,14 +13,27 @@ struct node_seal_status {
     unsigned shares, threshold;
     unsigned progress;             /* number of shares given in this attempt */
     char nonce[TEXT_UUID_LEN + 1]; /* nonce of this attempt; "": no share was given */
+    /* this node is configured to move the cluster to another seal, which has not happened yet */
+    bool migration;
+    struct reason why; /* why this node does not unseal by itself; "": it is unsealed, or does */
+};
+
+/* The seals of this node, borrowed for its life. */
+struct unseal_options {
+    enum seal_type type; /* configured seal type, used when a cluster is initialised */
+    /* configured seal; NULL: unsealed by key shares, or the key file is missing */
+    const struct seal *seal;
+    /* seal that is disabled: the cluster moves away from it; NULL: key shares, or the key file is
+     * missing, or none is disabled */
+    const struct seal *former;
+    bool has_former; /* whether a seal is disabled */
 };
 
 struct unseal {
     struct part_host *host;
     struct board *board;
-    enum seal_type type; /* configured seal type, used when a cluster is initialised */
-    /* configured seal; NULL: unsealed by key shares, or the key file is missing */
-    const struct seal *configured;
+    struct unseal *self; /* for the duty, which gets it as a constant */
+    struct unseal_options options;
     /* On the raft thread: enough shares were given to open the seal of the cluster to join. */
     void (*opened)(void *ctx);
     void *opened_ctx;
@@ -36,6 +50,10 @@ struct unseal {
     bool held;          /* an operator sealed the node: it does not unseal by itself */
     struct buf awaited; /* seal of the cluster to join while shares are awaited; else empty */
     struct seal opener; /* seal made of the shares until this node is unsealed; type 0: none */
+    /* Key that the shares combined to, which authorises the migration, until the migration is
+     * committed; empty: this node migrates nothing. And the stamp of the seal to move away from. */
+    struct secret moving;
+    uint64_t moving_from;
 };
 
 extern const struct part unseal_part;
@@ -48,15 +66,21 @@ void unseal_status(struct unseal *u, struct node_seal_status *ret_status);
 /* unseal_share, unseal_reset and unseal_seal may be called on any thread; they are quick. */
 
 /* Give one key share. `share`: SEAL_KEY_BYTES of a key that was not split, else one byte more.
- * `env` is the caller's. At the threshold the node is unsealed, or the attempt starts again. ST_OK:
- * also for a share that was given before, and on an unsealed node. ST_INVALID with a reason.
+ * `env` is the caller's. At the threshold the node is unsealed, or the attempt starts again. With
+ * `migrate`, the node also moves the cluster to the configured seal once it is active. ST_OK: also
+ * for a share that was given before, and on an unsealed node. ST_INVALID with a reason.
  * ST_NOT_FOUND: not initialised. ST_NOMEM, ST_CRYPTO, ST_CORRUPT, ST_BUSY. */
 NODISCARD enum status unseal_share(struct unseal *u, struct env *env, struct bytes share,
-                                   struct reason *reason);
+                                   bool migrate, struct reason *reason);
 /* Forget the shares that were given. ST_INVALID: the node is unsealed. */
 NODISCARD enum status unseal_reset(struct unseal *u, struct reason *reason);
 /* Forget every key. The node stays sealed until unseal_share or a restart. */
 void unseal_seal(struct unseal *u);
+
+/* A duty (duty.h) of the active node, `self` is struct unseal: stage the migration that shares were
+ * given for. As state_migrate. */
+NODISCARD enum status unseal_migrate(const void *self, struct state_txn *txn, int64_t now_ms,
+                                     unsigned steps);
 
 /* Read the key rings again, which may have changed. Raft thread. */
 void unseal_follow(struct unseal *u);

@@ -33,9 +33,22 @@ static enum status info_of(struct unseal *u, struct seal_info *ret_info)
     return u->awaited.len != 0 ? seal_info_read(buf_bytes(&u->awaited), ret_info) : ST_NOT_FOUND;
 }
 
+/* Tell what is special about unsealing this node. The lock is held. */
+static void describe_way(struct unseal *u, const struct seal_info *info,
+                         struct node_seal_status *status)
+{
+    if (!u->host->running)
+        return;
+    enum unseal_way way = unseal_way_of(u, info);
+    status->migration = way == UNSEAL_MIGRATION;
+    if ((way == UNSEAL_MIGRATION || way == UNSEAL_NO_WAY) && barrier_is_sealed(u->host->barrier))
+        unseal_explain(u, info, &status->why);
+}
+
 void unseal_status(struct unseal *u, struct node_seal_status *ret_status)
 {
-    struct node_seal_status status = {.type = u->type};
+    ASSERT(u->host != NULL);
+    struct node_seal_status status = {.type = u->options.type};
     struct seal_info info;
     unseal_lock(u);
     if (info_of(u, &info) == ST_OK) {
@@ -43,6 +56,7 @@ void unseal_status(struct unseal *u, struct node_seal_status *ret_status)
         status.shares = info.shares;
         status.threshold = info.threshold;
         forget_superseded(u, &info);
+        describe_way(u, &info, &status);
     }
     status.progress = u->n_given;
     memcpy(status.nonce, u->attempt, sizeof status.nonce);
@@ -50,20 +64,40 @@ void unseal_status(struct unseal *u, struct node_seal_status *ret_status)
     *ret_status = status;
 }
 
-static enum status check_may_take(struct unseal *u, const struct seal_info *info,
-                                  struct reason *reason)
+/* Whether this node may migrate, or may unseal without. The texts are upstream's. */
+static enum status check_migrate(const struct unseal *u, enum unseal_way way, bool migrate,
+                                 struct reason *reason)
 {
-    if (info->type == SEAL_SHAMIR)
-        return ST_OK;
-    if (u->configured == NULL)
-        reason_set(reason,
-                   "the cluster is sealed by the key '%s', which this node was started "
-                   "without",
-                   info->id);
-    else if (info->shares == 0)
-        reason_set(reason, "there is no recovery key: start this node again to unseal it");
+    if (migrate && way != UNSEAL_MIGRATION && !u->options.has_former)
+        reason_set(reason, "can't perform a seal migration, no migration seal found");
+    else if (!migrate && way == UNSEAL_MIGRATION)
+        reason_set(reason, "migrate option not provided and seal migration is pending");
     else
         return ST_OK;
+    return ST_INVALID;
+}
+
+static enum status check_may_take(struct unseal *u, const struct seal_info *info, bool migrate,
+                                  struct reason *reason)
+{
+    ASSERT(u->locked);
+    if (!u->host->running) {
+        ASSERT(info->type == SEAL_SHAMIR); /* else nothing is awaited */
+        if (!migrate)
+            return ST_OK;
+        reason_set(reason, "can't perform a seal migration while joining a raft cluster");
+        return ST_INVALID;
+    }
+    enum unseal_way way = unseal_way_of(u, info);
+    TRY(check_migrate(u, way, migrate, reason));
+    if (way == UNSEAL_NO_WAY)
+        unseal_explain(u, info, reason);
+    else if (info->shares != 0)
+        return ST_OK;
+    else if (way == UNSEAL_MIGRATION)
+        reason_set(reason, "there is no recovery key: its shares would authorise the migration");
+    else
+        reason_set(reason, "there is no recovery key: start this node again to unseal it");
     return ST_INVALID;
 }
 
@@ -120,14 +154,36 @@ static enum status unseal_by_key(struct unseal *u, struct env *env, const struct
     ASSERT(key.len == SEAL_KEY_BYTES);
 
     if (info->type == SEAL_STATIC) {
-        TRY(state_check_recovery(rlog_store(u->host->rlog), env, u->configured, key, reason));
-        return unseal_with(u, u->configured, reason);
+        bool moves = unseal_way_of(u, info) == UNSEAL_MIGRATION;
+        const struct seal *opens = moves ? u->options.former : u->options.seal;
+        TRY(state_check_recovery(rlog_store(u->host->rlog), env, opens, key, reason));
+        return unseal_with(u, opens, reason);
     }
     TRY(seal_shamir(key, info->shares, info->threshold, &seal));
     enum status st =
         u->host->running ? unseal_with(u, &seal, reason) : open_awaited(u, &seal, reason);
     seal_done(&seal);
     return st;
+}
+
+/* Unseal by the key; if the node is configured to migrate, keep the key for that. */
+static enum status key_given(struct unseal *u, struct env *env, const struct seal_info *info,
+                             struct bytes key, struct reason *reason)
+{
+    struct secret kept = {0};
+    ASSERT(u->locked && u->moving.len == 0);
+    bool moves = u->host->running && unseal_way_of(u, info) == UNSEAL_MIGRATION;
+    if (moves)
+        TRY(secret_dup(key, &kept));
+    enum status st = unseal_by_key(u, env, info, key, reason);
+    if (st != ST_OK || !moves) {
+        secret_done(&kept);
+        return st;
+    }
+    ASSERT(kept.len == SEAL_KEY_BYTES);
+    u->moving = kept;
+    u->moving_from = info->stamp;
+    return ST_OK;
 }
 
 /* Unseal with the shares, which are enough. The caller holds the lock. */
@@ -139,7 +195,7 @@ static enum status try_shares(struct unseal *u, struct env *env, const struct se
     struct reason why = {{0}};
     enum status st = combine_shares(u, key);
     if (st == ST_OK)
-        st = unseal_by_key(u, env, info, bytes_of(key, sizeof key), &why);
+        st = key_given(u, env, info, bytes_of(key, sizeof key), &why);
     mem_wipe(key, sizeof key);
     if (st == ST_BUSY || st == ST_NOMEM)
         /* forget the last share: a client may give it again */
@@ -167,7 +223,7 @@ static bool was_given(const struct unseal *u, struct bytes share)
 }
 
 /* Take one share. The caller holds the lock. */
-static enum status take_share(struct unseal *u, struct env *env, struct bytes share,
+static enum status take_share(struct unseal *u, struct env *env, struct bytes share, bool migrate,
                               struct reason *reason)
 {
     ASSERT(u->locked);
@@ -176,7 +232,7 @@ static enum status take_share(struct unseal *u, struct env *env, struct bytes sh
     if (u->opener.type != 0)
         return ST_OK; /* the attempt has enough shares */
     TRY(info_of(u, &info));
-    TRY(check_may_take(u, &info, reason));
+    TRY(check_may_take(u, &info, migrate, reason));
     size_t wanted = info.shares > 1 ? SEAL_KEY_BYTES + 1 : SEAL_KEY_BYTES;
     if (share.len != wanted) {
         reason_set(reason, "key: a share of %zu bytes is expected, not one of %zu", wanted,
@@ -194,7 +250,7 @@ static enum status take_share(struct unseal *u, struct env *env, struct bytes sh
     return u->n_given < info.threshold ? ST_OK : try_shares(u, env, &info, reason);
 }
 
-enum status unseal_share(struct unseal *u, struct env *env, struct bytes share,
+enum status unseal_share(struct unseal *u, struct env *env, struct bytes share, bool migrate,
                          struct reason *reason)
 {
     enum status st = ST_OK;
@@ -204,7 +260,7 @@ enum status unseal_share(struct unseal *u, struct env *env, struct bytes share,
     }
     unseal_lock(u);
     if (barrier_is_sealed(u->host->barrier))
-        st = take_share(u, env, share, reason);
+        st = take_share(u, env, share, migrate, reason);
     if (!barrier_is_sealed(u->host->barrier))
         unseal_publish(u, false);
     unseal_unlock(u);
@@ -257,7 +313,7 @@ enum status unseal_prove(struct unseal *u, struct bytes seal_record, struct byte
                          uint8_t ret_mac[BARRIER_MAC_BYTES], struct reason *reason)
 {
     unseal_lock(u);
-    const struct seal *seal = u->opener.type != 0 ? &u->opener : u->configured;
+    const struct seal *seal = u->opener.type != 0 ? &u->opener : u->options.seal;
     enum status st =
         seal != NULL ? barrier_prove_by(seal, seal_record, message, ret_mac, reason) : ST_NOT_FOUND;
     unseal_unlock(u);

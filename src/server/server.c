@@ -221,7 +221,9 @@ static void node_options_of(const struct config *c, struct server *s)
         .cluster_name = c->cluster.name,
         .listen_addr = c->cluster.address,
         .seal_type = seal_type_of(c),
-        .seal = s->has_seal ? &s->seal : NULL,
+        .seal = s->seal.type != 0 ? &s->seal : NULL,
+        .former_seal = s->former_seal.type != 0 ? &s->former_seal : NULL,
+        .has_former_seal = c->former_seal.type != NULL,
         .duties = s->duties,
         .n_duties = s->n_duties,
         .services = s->services,
@@ -275,21 +277,23 @@ static enum status open_data_dir(const struct config *c, struct reason *reason)
 }
 
 /* Read the key of a static seal. A node without the key file starts and stays sealed: it keeps the
- * log and votes. A key that exists and cannot be used is an error. */
-static enum status open_seal(struct server *s, struct reason *reason)
+ * log and votes. The key of a disabled seal may be gone after the migration. A key that exists and
+ * cannot be used is an error. */
+static enum status open_seal(const struct config *c, const struct config_seal *from,
+                             struct seal *ret_seal, struct reason *reason)
 {
-    const struct config *c = s->config;
     struct reason why = {{0}};
-    if (seal_type_of(c) == SEAL_SHAMIR)
+    if (from->type == NULL || strcmp(from->type, "static") != 0)
         return ST_OK;
-    bool file = c->seal.key_file != NULL;
+    bool file = from->key_file != NULL;
     enum status st =
-        file ? seal_static_file(c->seal.key_file, c->seal.key_id, &s->seal, &why)
-             : seal_static_credential(c->seal.credential, c->file, c->seal.key_id, &s->seal, &why);
-    s->has_seal = st == ST_OK;
+        file ? seal_static_file(from->key_file, from->key_id, ret_seal, &why)
+             : seal_static_credential(from->credential, c->file, from->key_id, ret_seal, &why);
     if (st == ST_NOT_FOUND) {
-        trace(TRACE_ERROR, "main",
-              "seal: %s: this node stays sealed until it is started with its key", why.text);
+        trace(from->disabled ? TRACE_WARN : TRACE_ERROR, "main",
+              from->disabled ? "seal: %s: this node cannot move the cluster away from this seal"
+                             : "seal: %s: this node stays sealed until it is started with its key",
+              why.text);
         return ST_OK;
     }
     if (st != ST_OK)
@@ -327,7 +331,7 @@ static void router_of(struct server *s)
         .reload = reload_part,
         .upload_bytes_max = s->config->snapshot_bytes_max,
         .seal_type = seal_type_of(s->config),
-        .seal = s->has_seal ? &s->seal : NULL,
+        .seal = s->seal.type != 0 ? &s->seal : NULL,
         .metrics = &s->metrics,
         .version =
             s->config->reported_version != NULL ? s->config->reported_version : holdfast_version,
@@ -370,7 +374,8 @@ static enum status server_prepare(struct server *s, struct reason *reason)
     TRY(crypto_init(&locked));
     if (!locked)
         trace(TRACE_WARN, "main", "key memory is not locked: RLIMIT_MEMLOCK is too low");
-    TRY(open_seal(s, reason));
+    TRY(open_seal(s->config, &s->config->seal, &s->seal, reason));
+    TRY(open_seal(s->config, &s->config->former_seal, &s->former_seal, reason));
     TRY(open_tls(s, reason));
     TRY(open_data_dir(c, reason));
     modules_configure(c);
@@ -457,7 +462,8 @@ int server_run(const struct config *config)
     forbid_dumps();
     raise_descriptors();
     if (memory_holder_start() != ST_OK)
-        trace(TRACE_DEBUG, "main", "no process holds the memory: with a large state a kill is slow");
+        trace(TRACE_DEBUG, "main",
+              "no process holds the memory: with a large state a kill is slow");
     enum status st = server_prepare(&s, &reason);
     if (st != ST_OK) {
         say(reason.text[0] != '\0' ? reason.text : status_text(st));
@@ -474,6 +480,7 @@ int server_run(const struct config *config)
     parsed_budgets_done(&s.host.parsed);
     buf_done(&s.shown);
     seal_done(&s.seal);
+    seal_done(&s.former_seal);
     memory_holder_stop();
     return code;
 }

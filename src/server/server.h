@@ -92,8 +92,7 @@ struct server {
     const struct config *config;
     struct env *env; /* env of the main thread */
     struct node *node;
-    struct seal seal;
-    bool has_seal;
+    struct seal seal, former_seal; /* type 0: no key */
     struct node_options node_options;
     struct node_duty duties[SERVER_DUTIES_MAX]; /* duties of all modules, and the duty of leases */
     struct expiry_kinds expiry_kinds;           /* kinds of the expiry index */

@@ -386,9 +386,9 @@ static enum status refuse(struct node *node, struct reason *why)
 }
 
 static enum status refuse_share(struct node *node, struct env *env, struct bytes share,
-                                struct reason *why)
+                                bool migrate, struct reason *why)
 {
-    (void)node, (void)env, (void)share, (void)why;
+    (void)node, (void)env, (void)share, (void)migrate, (void)why;
     return ST_INVALID;
 }
 

@@ -149,7 +149,7 @@ def test_wrong_shares_begin_the_attempt_anew(cluster):
         ({"key": "00" * 32}, ["33 bytes"]),
         ({"key": "0" * 60000}, ["32 or 33"]),
         ({"key": {"a": 1}}, ["key"]),
-        ({"migrate": True, "key": "00" * 33}, ["migrate"]),
+        ({"migrate": True, "key": "00" * 33}, ["no migration seal found"]),
         ([], ["object"]),
     ],
 )

@@ -48,6 +48,13 @@ static void add_seal_rows(struct cli *cli, struct text_value *table, const struc
         if (nonce != NULL && nonce->text.len != 0)
             cli_add(cli, table, "Unseal Nonce", nonce);
     }
+    const struct text_value *migration = text_get(s, "migration");
+    if (migration != NULL && migration->truth)
+        cli_add(cli, table, "Seal Migration in Progress", migration);
+    const struct text_value *warnings = text_get(s, "warnings");
+    if (warnings != NULL && warnings->kind == TEXT_LIST)
+        TEXT_FOR (warning, warnings)
+            cli_add(cli, table, "Warning", warning);
     add_rows(cli, table, s, tail, ARRAY_LEN(tail));
 }
 
@@ -300,6 +307,8 @@ static int cmd_unseal(struct cli *cli)
         text_member_bool(&w, "reset", true);
     else
         text_member_str(&w, "key", key);
+    if (!reset && cli_bool(cli, "migrate", false))
+        text_member_bool(&w, "migrate", true);
     text_close(&w);
     int code = cli_request(cli, "PUT", "sys/unseal", &body, &reply);
     if (code != CLI_OK)
@@ -422,7 +431,8 @@ static const struct cli_flag init_flags[] = {
     {"status", CLI_BOOL,
      "only check whether the cluster is initialised: exit code 0, or 2 if not"}};
 static const struct cli_flag unseal_flags[] = {
-    {"reset", CLI_BOOL, "forget the key shares given so far"}};
+    {"reset", CLI_BOOL, "forget the key shares given so far"},
+    {"migrate", CLI_BOOL, "also move the cluster to the seal that this node is configured for"}};
 
 static const struct cli_command operator_commands[] = {
     {.name = "status",

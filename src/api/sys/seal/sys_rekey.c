@@ -235,11 +235,7 @@ static enum status put_in_force(struct req *req, struct ceremony *c)
         st = state_rekey(req->txn, &seal, req->now_ms);
         seal_done(&seal);
     } else {
-        if (req->host->seal == NULL)
-            return req_fail(req, ST_INVALID, "the active node has no seal key");
-        seal = *req->host->seal; /* the host keeps the key */
-        seal.shares = (uint8_t)s->n;
-        seal.threshold = (uint8_t)s->threshold;
+        TRY(sys_seal_own(req, &c->seal, s->n, s->threshold, &seal));
         TRY(state_put(req->txn, BYTES(STATE_RECOVERY_KEY), c->rekey.key));
         st = state_reseal(req->txn, &seal);
     }

@@ -1,5 +1,6 @@
 /* New keys that encrypt values, on request or by sys/rotate/config; a new root key. */
 #include "api/sys/seal/sys_keys.h"
+#include "api/sys/seal/sys_shares.h"
 #include "api/sys/sys.h"
 #include "base/trace.h"
 #include "router/setting.h"
@@ -122,12 +123,9 @@ static enum status sys_rotate_root(struct req *req)
     if (info.type == SEAL_SHAMIR)
         return req_fail(req, ST_UNIMPLEMENTED,
                         "a new root key takes new key shares here: see sys/rotate/root/init");
-    if (req->host->seal == NULL)
-        return req_fail(req, ST_INVALID, "the active node has no seal key");
     ASSERT(req_in_txn(req));
-    struct seal seal = *req->host->seal; /* the key stays the host's */
-    seal.shares = (uint8_t)info.shares;
-    seal.threshold = (uint8_t)info.threshold;
+    struct seal seal;
+    TRY(sys_seal_own(req, &info, info.shares, info.threshold, &seal));
     req->told = "a new root key took the place of the one before";
     return state_rekey(req->txn, &seal, req->now_ms);
 }

@@ -13,7 +13,9 @@ static const struct field unseal_fields[] = {
     FIELD(struct sys_unseal, key, STRING, .hidden = true,
           .help = "One key share, in hex or base64."),
     FIELD(struct sys_unseal, reset, BOOL, .help = "Forget the shares that were given so far."),
-    FIELD(struct sys_unseal, migrate, BOOL, .help = "Moving to another seal; not available."),
+    FIELD(struct sys_unseal, migrate, BOOL,
+          .help = "Move the cluster to the seal that this node is configured for. Then the "
+                  "shares are of the seal to move away from."),
 };
 static const struct schema sys_unseal_schema = {.fields = unseal_fields,
                                                 .n = ARRAY_LEN(unseal_fields),
@@ -29,6 +31,7 @@ struct seal_out {
     const char *type, *nonce, *version, *build_date, *storage_type, *cluster_name, *cluster_id;
     bool initialized, sealed, migration, recovery_seal, removed_from_cluster, open;
     int64_t t, n, progress;
+    struct field_strings warnings;
 };
 static const struct field seal_out_fields[] = {
     FIELD(struct seal_out, type, STRING),
@@ -44,6 +47,7 @@ static const struct field seal_out_fields[] = {
     FIELD(struct seal_out, recovery_seal, BOOL),
     FIELD(struct seal_out, removed_from_cluster, BOOL, .omit = true),
     FIELD(struct seal_out, storage_type, STRING),
+    FIELD(struct seal_out, warnings, STRINGS, .omit = true),
     FIELD(struct seal_out, cluster_name, STRING, .omit = true,
           .has = offsetof(struct seal_out, open)),
     FIELD(struct seal_out, cluster_id, STRING, .omit = true,
@@ -60,6 +64,7 @@ static enum status sys_seal_status(struct req *req)
         return ST_NOMEM;
     req->host->node_ops->seal_status(req->host->node, &seal);
     bool open = node->initialized && !node->sealed;
+    const char *why = seal.why.text;
     const struct seal_out out = {
         .type = seal_name(seal.type),
         .initialized = node->initialized,
@@ -70,24 +75,26 @@ static enum status sys_seal_status(struct req *req)
         .nonce = seal.nonce,
         .version = req->host->version,
         .build_date = "",
+        .migration = seal.migration,
         .recovery_seal = seal.type == SEAL_STATIC,
         .removed_from_cluster = node->removed,
         .storage_type = "raft",
         .open = open,
         .cluster_name = node->cluster_name,
         .cluster_id = node->cluster_id,
+        .warnings = {.items = &why, .n = why[0] != '\0'},
     };
     return req_reply(req, &out);
 }
 
-static enum status give_share(struct req *req, const char *text)
+static enum status give_share(struct req *req, const char *text, bool migrate)
 {
     uint8_t share[SYS_SHARE_BYTES_MAX];
     size_t n = 0;
     ASSERT(!req_in_txn(req));
     TRY(sys_share_read(req, text, share, &n));
     enum status st = req->host->node_ops->unseal_share(req->host->node, req->env,
-                                                       bytes_of(share, n), &req->error);
+                                                       bytes_of(share, n), migrate, &req->error);
     mem_wipe(share, sizeof share);
     return st;
 }
@@ -101,8 +108,6 @@ static enum status sys_unseal(struct req *req)
         return ST_NOMEM;
     if (!node->initialized)
         return req_fail(req, ST_INVALID, "the cluster is not initialised");
-    if (in->migrate)
-        return req_fail(req, ST_INVALID, "migrate: seals cannot be exchanged");
     if (in->reset && req->closed_ceremonies)
         return req_fail(
             req, ST_DENIED,
@@ -116,7 +121,7 @@ static enum status sys_unseal(struct req *req)
         return req_fail(req, ST_INVALID,
                         "'key' must be specified in request body as JSON, or "
                         "'reset' set to true");
-    enum status st = give_share(req, in->key);
+    enum status st = give_share(req, in->key, in->migrate);
     if (st == ST_NOT_FOUND)
         return req_fail(req, ST_BUSY, "this node has not learned the cluster's state yet");
     TRY(st);
@@ -164,9 +169,11 @@ static const struct route seal_routes[] = {
      .flags = ROUTE_NODE | ROUTE_BARE,
      .body = &sys_unseal_schema,
      .reply = &sys_seal_reply,
-     .help = "Give this node one key share, or forget the given shares. Enough shares unseal the "
-             "node. With a seal that opens by itself, shares of the recovery key unseal a node "
-             "that was sealed on request."},
+     .help =
+         "Give this node one key share, or forget the given shares. Enough shares unseal the "
+         "node. With a seal that opens by itself, shares of the recovery key unseal a node "
+         "that was sealed on request. With `migrate`, the cluster also moves to the seal that this "
+         "node is configured for, once this node is active."},
     {.method = METHOD_POST,
      .path = "seal",
      .handler = sys_nothing_staged,

@@ -1,5 +1,6 @@
 /* Split a key into shares; write and read shares as text. */
 #include "api/sys/seal/sys_shares.h"
+#include "api/sys/sys.h"
 #include "barrier/shamir.h"
 #include "base/mem.h"
 #include "text/encode.h"
@@ -14,6 +15,25 @@ enum status sys_shares_check(struct req *req, const char *what, int64_t shares, 
     if (shares > 1 && threshold == 1)
         return req_fail(req, ST_INVALID,
                         "%s_threshold must be greater than one for multiple shares", what);
+    return ST_OK;
+}
+
+enum status sys_seal_own(struct req *req, const struct seal_info *info, unsigned shares,
+                         unsigned threshold, struct seal *ret_seal)
+{
+    const struct seal *own = req->host->seal;
+    ASSERT(info->type == SEAL_STATIC);
+    ASSERT(threshold <= shares && shares <= SHAMIR_SHARES_MAX);
+    if (own == NULL)
+        return req_fail(req, ST_INVALID, "the active node has no seal key");
+    if (strcmp(own->id, info->id) != 0) /* else the cluster would move to the seal of this node */
+        return req_fail(req, ST_INVALID,
+                        "the cluster is sealed by the key '%s', and the active node is configured "
+                        "for the key '%s'",
+                        info->id, own->id);
+    *ret_seal = *own;
+    ret_seal->shares = (uint8_t)shares;
+    ret_seal->threshold = (uint8_t)threshold;
     return ST_OK;
 }
 

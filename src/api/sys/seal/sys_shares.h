@@ -18,6 +18,11 @@ struct sys_shares {
  * text of the error begins with `what`. */
 NODISCARD enum status sys_shares_check(struct req *req, const char *what, int64_t shares,
                                        int64_t threshold);
+/* The seal key of this node, to wrap a root key for `shares` of the recovery key: borrowed from the
+ * host, do not wipe it. ST_INVALID with the request's error: the node has no seal key, or it is not
+ * the one of the stored seal `info`. */
+NODISCARD enum status sys_seal_own(struct req *req, const struct seal_info *info, unsigned shares,
+                                   unsigned threshold, struct seal *ret_seal);
 /* Split a key of SEAL_KEY_BYTES. sys_shares_check has accepted `n` and `threshold`. ST_NOMEM. */
 NODISCARD enum status sys_shares_split(struct req *req, struct bytes key, int64_t n,
                                        int64_t threshold, struct sys_shares *ret_shares);
