@@ -34,6 +34,7 @@ static const char *const reach_names[REACHES] = {
     [REACH_LEASE_ENDED] = "use of an ended lease",
     [REACH_POLICY_FORBIDS] = "policy forbids",
     [REACH_REKEYED] = "new root key",
+    [REACH_MIGRATED] = "seal moved",
     [REACH_CAS_DIFFERS] = "version differs",
     [REACH_LEVEL_RAISED] = "level raised",
     [REACH_RECORDED] = "request recorded",

@@ -10,6 +10,8 @@
 #include "sim_net.h"
 #include "state/state_core.h"
 
+enum { SIM_SEALS = 3 };
+
 struct cluster;
 struct clients;
 struct front;
@@ -115,9 +117,23 @@ struct cluster {
     struct node *dying;
     uint64_t processes;
     uint8_t id[16];
-    struct seal seal; /* the same for every node */
+    struct seal seals[SIM_SEALS]; /* the same for every node; the cluster begins with the first */
     struct tally tally;
 };
+
+/* seals.c: the seals between which an operator moves the cluster. The shares of each combine to the
+ * same key. */
+extern const uint8_t sim_shares_key[SEAL_KEY_BYTES];
+void seals_init(struct cluster *c);
+/* The seal of a stored one. */
+const struct seal *seals_of(const struct cluster *c, const struct seal_info *info);
+/* Stage the move to the seal of number `to`, or to the next one when that is the present one. */
+NODISCARD enum status seals_migrate(struct cluster *c, struct state_txn *txn, uint64_t to);
+/* Unseal by the seal that the state names, and fail unless it is the only one that opens, and the
+ * recovery key exists exactly while it is static. */
+void seals_unseal(struct node *n);
+/* Fail unless the stored seal and the recovery key belong together, at the end. */
+void seals_check(struct node *n, struct state_txn *txn);
 
 /* node.c */
 void node_init(struct cluster *c, unsigned slot);

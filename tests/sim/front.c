@@ -40,7 +40,9 @@ static void count(struct cluster *c, const struct front_answer *a, const struct 
     t->token_ops++;
     t->token_ok += a->verdict == FRONT_DONE || a->verdict == FRONT_DIFFER;
     t->reached[REACH_POLICY_FORBIDS] += a->verdict == FRONT_FORBIDDEN;
-    t->reached[REACH_REKEYED] += op->kind == FRONT_REKEY && op->root && a->verdict == FRONT_DONE;
+    bool rekeyed = op->kind == FRONT_REKEY && op->root && a->verdict == FRONT_DONE;
+    t->reached[REACH_REKEYED] += rekeyed && !op->migrate;
+    t->reached[REACH_MIGRATED] += rekeyed && op->migrate;
     t->token_refused += a->verdict == FRONT_REFUSED;
     t->reached[REACH_TOKEN_REFUSED] += a->verdict == FRONT_REFUSED;
     t->reached[REACH_TOKEN_SPENT] += a->verdict == FRONT_DONE && a->uses_left == 0;
@@ -191,6 +193,7 @@ static void compose_operator(struct front_op *op, struct rng *r)
     op->policy = rng_below(r, FRONT_POLICIES);
     op->allow = rng_chance(r, 600);
     op->root = rng_chance(r, 500);
+    op->migrate = op->number % 3 == 0; /* no draw: older seeds keep their meaning */
 }
 
 static void compose(struct agent *ag, enum front_kind kind)

@@ -56,6 +56,7 @@ struct front_op {
     uint64_t policy;                     /* that is edited, or that the new token has */
     bool allow;                          /* what it shall say */
     bool root;                           /* rekey: the root key, else a key of the ring */
+    bool migrate;                        /* rekey of the root: to seal `policy` instead */
     bool lease;                          /* renew, revoke: `about` is a lease */
     struct rlog_request_id id;
 };
@@ -130,7 +131,8 @@ NODISCARD enum status front_policy_edit(struct state_txn *txn, uint64_t policy, 
 /* Whether the token may look and write. ST_DENIED. */
 NODISCARD enum status front_policy_check(struct node *n, struct state_txn *txn,
                                          const struct auth_token *token, int64_t now_ms);
-NODISCARD enum status front_rekey(struct node *n, struct state_txn *txn, bool root, int64_t now_ms);
+NODISCARD enum status front_rekey(struct node *n, struct state_txn *txn, const struct front_op *op,
+                                  int64_t now_ms);
 
 /* front.c: the clients. */
 void front_replied(const struct front_reply *reply);

@@ -67,6 +67,8 @@ static struct found look(struct node *n)
     if (st == ST_OK)
         st = look_at(&txn, &found);
     if (st == ST_OK)
+        seals_check(n, &txn);
+    if (st == ST_OK)
         st = front_lease_look(n, &txn, &found.leases);
     if (st != ST_OK)
         core_fail(&n->cluster->core, "%s: the expiry index at the end: %s", n->name,

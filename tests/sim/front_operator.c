@@ -35,8 +35,18 @@ enum status front_policy_check(struct node *n, struct state_txn *txn,
     return st;
 }
 
-enum status front_rekey(struct node *n, struct state_txn *txn, bool root, int64_t now_ms)
+enum status front_rekey(struct node *n, struct state_txn *txn, const struct front_op *op,
+                        int64_t now_ms)
 {
-    enum status st = root ? state_rekey(txn, &n->cluster->seal, now_ms) : state_rotate(txn, now_ms);
+    struct seal_info info;
+    enum status st = ST_OK;
+    if (!op->root) {
+        st = state_rotate(txn, now_ms);
+    } else if (op->migrate) {
+        st = seals_migrate(n->cluster, txn, op->policy);
+    } else {
+        TRY(state_seal_read(txn, &info));
+        st = state_rekey(txn, seals_of(n->cluster, &info), now_ms);
+    }
     return st == ST_CORRUPT ? ST_CONFLICT : st; /* the barrier is further than this state */
 }

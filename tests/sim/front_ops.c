@@ -324,7 +324,7 @@ static enum status handle(struct request *r, const struct auth_token *asker)
     case FRONT_TAKE: return do_take(r, asker);
     case FRONT_USE: return do_use(r);
     case FRONT_POLICY: return front_policy_edit(&r->txn, r->op.policy, r->op.allow);
-    case FRONT_REKEY: return front_rekey(r->node, &r->txn, r->op.root, r->scope.now_ms);
+    case FRONT_REKEY: return front_rekey(r->node, &r->txn, &r->op, r->scope.now_ms);
     }
     return ST_INVALID;
 }

@@ -328,13 +328,8 @@ static void service_follow(struct node *n)
 /* Unseal as soon as the state has what it takes. */
 static void service_unseal(struct node *n)
 {
-    struct reason reason = {0};
-    if (n->barrier == NULL || !barrier_is_sealed(n->barrier))
-        return;
-    enum status st = state_unseal(rlog_store(n->rlog), n->barrier, &n->cluster->seal, &reason);
-    if (st != ST_OK && st != ST_NOT_FOUND)
-        core_fail(&n->cluster->core, "%s cannot be unsealed: %s: %s", n->name, status_name(st),
-                  reason.text);
+    if (n->barrier != NULL && barrier_is_sealed(n->barrier))
+        seals_unseal(n);
 }
 
 void node_halt(struct node *n, uint64_t down_ns)

@@ -316,7 +316,10 @@ static enum status do_cas(struct request *r)
 static enum status do_init(struct request *r)
 {
     enum status st =
-        state_init_begin(&r->txn, &r->cluster->seal, rlog_time_ms(r->node->rlog), &r->init);
+        state_init_begin(&r->txn, &r->cluster->seals[0], rlog_time_ms(r->node->rlog), &r->init);
+    if (st == ST_OK)
+        st = state_put(&r->txn, BYTES(STATE_RECOVERY_KEY),
+                       bytes_of(sim_shares_key, sizeof sim_shares_key));
     return st == ST_EXISTS ? ST_OK : st;
 }
 

@@ -187,8 +187,7 @@ static void cluster_init(struct cluster *c, uint64_t seed, const char *profile, 
     c->level_proposed = RLOG_FEATURE_FIRST;
     le64_put(c->id, rng_u64(&c->rng));
     le64_put(c->id + 8, rng_u64(&c->rng));
-    if (seal_static(BYTES("an unsealing key of 32 bytes ..."), "sim", &c->seal, NULL) != ST_OK)
-        core_fail(&c->core, "the seal cannot be made");
+    seals_init(c);
     sim_net_init(&c->net, &c->core, 0x0E7);
     check_init(c);
     for (unsigned i = 0; i < SLOTS; i++)
