@@ -55,7 +55,9 @@
     X(FORMER_KEPT, "a thing that ends leaves its entry in the form of the level before")   \
     X(AUDIT_AFTER, "the request is recorded after its change, with the reply")             \
     X(LEASE_WITHOUT_TOKEN, "a lease is good whatever became of its token")                 \
-    X(LEASE_OWN_CLOCK, "a node's own clock says whether a lease has expired")
+    X(LEASE_OWN_CLOCK, "a node's own clock says whether a lease has expired")              \
+    X(RECOVER_OLD_LOG, "a cluster is recovered from a log that another one outdates")      \
+    X(RECOVER_SAME_ID, "a recovered replica keeps its raft id")
 
 enum plant {
 #define PLANT_ENUM(name, text) PLANT_##name,
