@@ -11,7 +11,7 @@
 
 #include "barrier/barrier.h"
 #include "base/env.h"
-#include "cluster/membership/bootstrap/initial_members.h"
+#include "cluster/membership/bootstrap/step_file.h"
 #include "cluster/membership/frame.h"
 #include "cluster/mesh/mesh.h"
 #include "raft/replica/rlog.h"
@@ -128,6 +128,8 @@ struct part_host {
     uint8_t ca_sha256[32]; /* SHA-256 of the authority's certificate, as ca_file has it */
     enum member_phase phase;
     uint64_t id; /* raft id of this node */
+    /* folder of the replica in the data directory; set by bootstrap before there is a replica */
+    char raft_dir[MEMBER_RAFT_DIR_MAX];
     /* members as the replica last reported them; none at first */
     struct rlog_member members[RLOG_MEMBERS_MAX];
     unsigned n_members;

@@ -5,10 +5,10 @@
  *   STARTED or JOINED ─the cluster has removed us─▶ REMOVED, for good
  *   STARTED or JOINED, and the replica is gone or damaged ─▶ JOINING under a new raft id (R13)
  *
- * The file `founding` has the step reached. A step is written before the work that it allows. */
+ * The file `founding` has the step reached (step_file.h). A step is written before the work that it
+ * allows. */
 #include "cluster/membership/bootstrap/bootstrap.h"
 
-#include "base/crc32c.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/trace.h"
@@ -16,84 +16,31 @@
 
 #include <stdio.h>
 
-#define STEP_FILE "founding"
-#define STEP_FILE_NEW "founding.new"
-
-/* Version 2 is written only for a node without a vote; it ends in a byte with the value 1. */
-enum { STEP_FORMAT = 1, STEP_FORMAT_NON_VOTER = 2, STEP_BYTES_MAX = 4096 };
 enum { COMPLAIN_EVERY_MS = 10000 };
-enum step {
-    STEP_FRESH,
-    STEP_FORMING,
-    STEP_STARTED,
-    STEP_JOINING,
-    STEP_JOINED,
-    STEP_REMOVED,
-    STEPS
-};
 
 static void fresh_tick(struct bootstrap *b);
 
 static enum status step_save(struct bootstrap *b, enum step step)
 {
-    CLEANUP(buf_done) struct buf record = {0}, file = {0};
-    struct fs_file *f;
+    struct step_record record = {
+        .step = step, .id = b->host->id, .folder = b->folder, .non_voter = b->non_voter};
     ASSERT(step < STEPS && part_on_thread(b->host));
-    initial_members_save(&b->initial, &record);
-    buf_add_u8(&file, b->non_voter ? STEP_FORMAT_NON_VOTER : STEP_FORMAT);
-    buf_add_u8(&file, (uint8_t)step);
-    buf_add_u64(&file, b->host->id);
-    buf_add_block(&file, buf_bytes(&record));
-    if (b->non_voter)
-        buf_add_u8(&file, 1);
-    buf_add_u32(&file, crc32c(0, buf_bytes(&file)));
-    TRY(buf_status(&record));
-    TRY(buf_status(&file));
-    TRY(fs_open(b->host->fs, STEP_FILE_NEW, FS_WRITE | FS_CREATE, &f));
-    struct bytes content = buf_bytes(&file);
-    enum status st = fs_set_size(f, 0);
-    if (st == ST_OK)
-        st = fs_write_at(f, &content, 1, 0);
-    if (st == ST_OK)
-        st = fs_sync(f);
-    fs_close(f);
-    TRY(st);
-    TRY(fs_rename(b->host->fs, STEP_FILE_NEW, STEP_FILE));
-    return fs_sync_dir(b->host->fs, "");
-}
-
-static enum status step_parse(struct bootstrap *b, struct bytes file, enum step *ret_step)
-{
-    if (file.len < 4 ||
-        crc32c(0, bytes_of(file.data, file.len - 4)) != le32_get(file.data + file.len - 4))
-        return ST_CORRUPT;
-    struct reader r = reader_of(bytes_of(file.data, file.len - 4));
-    uint8_t format = reader_u8(&r), step = reader_u8(&r);
-    uint64_t id = reader_u64(&r);
-    struct bytes record = reader_block(&r);
-    bool non_voter = format == STEP_FORMAT_NON_VOTER && reader_u8(&r) == 1;
-    bool known = format == STEP_FORMAT || non_voter;
-    if (reader_end(&r) != ST_OK || !known || step >= STEPS)
-        return ST_CORRUPT;
-    TRY(initial_members_load(&b->initial, record));
-    b->non_voter = non_voter;
-    b->host->id = id;
-    *ret_step = step;
-    return ST_OK;
+    return step_file_save(b->host->fs, &record, &b->initial);
 }
 
 /* Load the step from its file. ST_NOT_FOUND: there is no file yet. */
 static enum status step_load(struct bootstrap *b, enum step *ret_step)
 {
-    uint8_t bytes[STEP_BYTES_MAX];
-    struct fs_file *f;
-    size_t len = 0;
+    struct step_record record;
     ASSERT(part_on_thread(b->host));
-    TRY(fs_open(b->host->fs, STEP_FILE, FS_READ, &f));
-    enum status st = fs_read_at(f, bytes, sizeof bytes, 0, &len);
-    fs_close(f);
-    TRY(st);
-    return step_parse(b, bytes_of(bytes, len), ret_step);
+    ASSERT(b->host->rlog == NULL);
+    TRY(step_file_load(b->host->fs, &record, &b->initial));
+    b->non_voter = record.non_voter;
+    b->folder = record.folder;
+    b->host->id = record.id;
+    step_folder(b->folder, b->host->raft_dir);
+    *ret_step = record.step;
+    return ST_OK;
 }
 
 static void new_id(struct bootstrap *b)
@@ -146,9 +93,9 @@ static enum status rejoin(struct bootstrap *b, struct reason *reason)
     new_id(b);
     ASSERT(b->host->id > INITIAL_MEMBERS_MAX);
     TRY(step_save(b, STEP_JOINING));
-    TRY(rlog_disk_wipe(b->host->env, MEMBER_RAFT_DIR, reason));
+    TRY(rlog_disk_wipe(b->host->env, b->host->raft_dir, reason));
     bootstrap_identity(b->host, &identity);
-    TRY(rlog_disk_create(b->host->env, MEMBER_RAFT_DIR, &identity, reason));
+    TRY(rlog_disk_create(b->host->env, b->host->raft_dir, &identity, reason));
     TRY(step_save(b, STEP_JOINED));
     trace(TRACE_WARN, "node", "joins as a new member, raft id %llu",
           (unsigned long long)b->host->id);
@@ -159,10 +106,13 @@ static enum status rejoin(struct bootstrap *b, struct reason *reason)
  * first, so that an error in its files is not taken for damage of the replica. */
 static enum status start_or_rejoin(struct bootstrap *b, bool initial, struct reason *reason)
 {
+    char path[MEMBER_RAFT_DIR_MAX + 16];
     struct fs_file *identity;
     ASSERT(b->initial.done);
     ASSERT(!b->host->removed);
-    enum status st = fs_open(b->host->fs, MEMBER_RAFT_DIR "/identity", FS_READ, &identity);
+    /* cannot be cut: the folder's name is bounded */
+    (void)snprintf(path, sizeof path, "%s/identity", b->host->raft_dir);
+    enum status st = fs_open(b->host->fs, path, FS_READ, &identity);
     if (st == ST_OK) {
         fs_close(identity);
         if (b->host->mesh == NULL)
@@ -183,7 +133,7 @@ static enum status form_cluster(struct bootstrap *b, struct reason *reason)
     TRY(step_save(b, STEP_FORMING));
     b->initial.done = true;
     bootstrap_identity(b->host, &identity);
-    enum status st = rlog_disk_create(b->host->env, MEMBER_RAFT_DIR, &identity, reason);
+    enum status st = rlog_disk_create(b->host->env, b->host->raft_dir, &identity, reason);
     if (st != ST_OK && st != ST_EXISTS)
         return st;
     TRY(step_save(b, STEP_STARTED));
@@ -192,19 +142,34 @@ static enum status form_cluster(struct bootstrap *b, struct reason *reason)
     return b->host->calls->start_replica(b->host, true, reason);
 }
 
-void bootstrap_removed(struct bootstrap *b)
+/* Serve nothing more. A member records that it is none any more. */
+static void leave_cluster(struct bootstrap *b)
 {
     struct part_host *host = b->host;
     ASSERT(!host->stopping && !host->removed);
     enum status st = host->phase == PHASE_MEMBER ? step_save(b, STEP_REMOVED) : ST_OK;
-    trace(TRACE_ERROR, "node",
-          "this node was removed from the cluster: it serves nothing until an operator lets it in "
-          "again and its data directory is emptied");
     if (st != ST_OK)
         trace(TRACE_ERROR, "node", "that cannot be noted: %s", status_text(st));
     host->removed = true;
     host->calls->seal(host);
     host->calls->publish(host);
+}
+
+void bootstrap_removed(struct bootstrap *b)
+{
+    trace(TRACE_ERROR, "node",
+          "this node was removed from the cluster: it serves nothing until an operator lets it in "
+          "again and its data directory is emptied");
+    leave_cluster(b);
+}
+
+void bootstrap_superseded(struct bootstrap *b, const char *from)
+{
+    trace(TRACE_ERROR, "node",
+          "%s says that the cluster was recovered without this node's data: this node serves "
+          "nothing until \"holdfast operator raft recover -join\" sets its data aside",
+          from);
+    leave_cluster(b);
 }
 
 /* Start the replica of a removed node, to report its state only; the replica stays as it was. */
@@ -249,6 +214,7 @@ static enum status bootstrap_begin(struct bootstrap *b, struct reason *reason)
     env_random(b->host->env, nonce, sizeof nonce);
     initial_members_init(&b->initial, names, b->host->options->n_initial_members, self, nonce);
     b->host->id = self + 1;
+    step_folder(0, b->host->raft_dir);
     enum status st = step_load(b, &step);
     if (st == ST_NOT_FOUND) {
         if (self == b->host->options->n_initial_members)

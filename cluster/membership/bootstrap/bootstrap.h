@@ -3,16 +3,15 @@
 #ifndef HOLDFAST_CLUSTER_MEMBERSHIP_BOOTSTRAP_BOOTSTRAP_H
 #define HOLDFAST_CLUSTER_MEMBERSHIP_BOOTSTRAP_BOOTSTRAP_H
 
+#include "cluster/membership/bootstrap/step_file.h"
 #include "cluster/membership/part.h"
-
-/* The replica's folder in the data directory. */
-#define MEMBER_RAFT_DIR "raft"
 
 struct bootstrap {
     struct part_host *host;
     struct initial_members initial;
     bool decided;           /* how to start: the phase follows when the cluster port has closed */
     uint64_t complained_ms; /* monotonic: initial members that do not answer were last named */
+    uint64_t folder;        /* number of the replica's folder (step_file.h) */
     bool non_voter; /* the join request asks for no vote; false once this node is a member */
 };
 
@@ -25,6 +24,8 @@ NODISCARD enum status bootstrap_open(struct bootstrap *b, struct reason *reason)
 NODISCARD enum status bootstrap_joined(struct bootstrap *b);
 /* This node was removed: record the step on disk if the node was a member; forget every key. */
 void bootstrap_removed(struct bootstrap *b);
+/* The same, because the cluster was recovered without this node, as the member `from` says. */
+void bootstrap_superseded(struct bootstrap *b, const char *from);
 
 /* The identity of the replica, as host->id and the certificate say. */
 void bootstrap_identity(const struct part_host *host, struct rlog_identity *ret_identity);

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MEM_SECTOR = 512, MEM_PATH = 128, MEM_NAMES = 512, MEM_FILE_MAX = 2 << 20 };
+enum { MEM_SECTOR = 512, MEM_PATH = 128, MEM_NAMES = 512, MEM_FILE_MAX = 16 << 20 };
 
 struct mem_inode {
     uint8_t *now, *disk; /* MEM_FILE_MAX grown on demand; zero behind the size */
