@@ -22,6 +22,12 @@ enum status local_read(struct local *local, struct bytes key, struct buf *out)
     return st;
 }
 
+void local_recovered_name(uint64_t id, char ret_name[RECOVERED_NAME_MAX])
+{
+    /* sixteen digits always fit */
+    (void)snprintf(ret_name, RECOVERED_NAME_MAX, "%016llx", (unsigned long long)id);
+}
+
 bool local_has(const struct part_host *host, const char *prefix, const char *name, bool unsure)
 {
     char key[MEMBER_KEY_MAX];

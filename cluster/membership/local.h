@@ -12,6 +12,11 @@
  */
 #define MEMBER_NONVOTER_KEY RLOG_LOCAL "core/nonvoter/"
 
+/* Prefix of keys that end in a raft id that the cluster had before it was recovered from a lost
+ * majority. Only the presence of a record counts. */
+#define MEMBER_RECOVERED_KEY RLOG_LOCAL "core/recovered/"
+
+enum { RECOVERED_NAME_MAX = 17 }; /* a raft id as text */
 enum { MEMBER_KEY_MAX = sizeof MEMBER_NONVOTER_KEY + MESH_NAME_MAX };
 
 struct local {
@@ -20,6 +25,9 @@ struct local {
 };
 
 extern const struct part local_part;
+
+/* The end of the key below MEMBER_RECOVERED_KEY. */
+void local_recovered_name(uint64_t id, char ret_name[RECOVERED_NAME_MAX]);
 
 /* Read and decrypt the value of a key. ST_NOT_FOUND; ST_SEALED; ST_BUSY, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status local_read(struct local *local, struct bytes key, struct buf *out);

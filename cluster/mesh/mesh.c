@@ -268,6 +268,11 @@ bool mesh_is_removed(const struct mesh *mesh, const char *name)
     return mesh->events.removed != NULL && mesh->events.removed(mesh->events.ctx, name);
 }
 
+bool mesh_is_superseded(const struct mesh *mesh, uint64_t id)
+{
+    return mesh->events.superseded != NULL && mesh->events.superseded(mesh->events.ctx, id);
+}
+
 bool mesh_is_recent(const struct mesh *mesh, uint16_t feature)
 {
     return mesh->events.feature == NULL || feature >= mesh->events.feature(mesh->events.ctx);

@@ -63,6 +63,12 @@ struct mesh_events {
     /* The node `name`, known by its certificate, refused our link because this node was removed.
      * May be NULL. */
     void (*refused_as_removed)(void *ctx, const char *name);
+    /* Whether the raft id is from before a recovery of the cluster: links of a node that has it are
+     * refused with that reason. NULL: no id is. */
+    bool (*superseded)(void *ctx, uint64_t id);
+    /* The node `name`, known by its certificate, refused our link because our raft id is from
+     * before a recovery of the cluster. May be NULL. */
+    void (*refused_as_superseded)(void *ctx, const char *name);
     /* Whether a node of this name may use this raft id: a member has both, or no member has the id.
      * NULL: always. */
     bool (*id_allowed)(void *ctx, uint64_t id, const char *name);

@@ -11,6 +11,7 @@ const char *mesh_refusal_text(unsigned refusal)
         [MESH_REFUSE_BUSY] = "it has too many links",
         [MESH_REFUSE_REMOVED] = "it was removed from the cluster",
         [MESH_REFUSE_FEATURE] = "its build is older than the cluster's feature level: upgrade it",
+        [MESH_REFUSE_SUPERSEDED] = "the cluster was recovered without its data",
     };
     return refusal < ARRAY_LEN(texts) && texts[refusal] != NULL ? texts[refusal]
                                                                 : "no known reason";

@@ -35,6 +35,7 @@ enum mesh_refusal {
     MESH_REFUSE_BUSY,        /* this node has too many links */
     MESH_REFUSE_REMOVED,     /* the caller was removed from the cluster */
     MESH_REFUSE_FEATURE,     /* the cluster's feature level is above the caller's */
+    MESH_REFUSE_SUPERSEDED,  /* the caller's raft id is from before a recovery of the cluster */
 };
 /* The refusal as text for the log; never NULL. */
 const char *mesh_refusal_text(unsigned refusal);

@@ -121,6 +121,10 @@ static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hel
         return MESH_REFUSE_NAME;
     if (mesh_is_removed(mesh, link->peer_name))
         return MESH_REFUSE_REMOVED;
+    /* A node that looks for any raft id has no replica yet: an initial member on its first start
+     * calls with an id that the former cluster had. */
+    if (hello->wanted != 0 && mesh_is_superseded(mesh, hello->id))
+        return MESH_REFUSE_SUPERSEDED;
     if (hello->wanted != 0 && hello->wanted != mesh->id)
         return MESH_REFUSE_WANTED;
     if (!mesh_is_recent(mesh, hello->feature))
@@ -188,6 +192,9 @@ void mesh_greet_frame(struct mesh_link *link, const struct mesh_frame *frame)
         const struct mesh_events *events = &link->mesh->events;
         if (frame->payload.data[0] == MESH_REFUSE_REMOVED && events->refused_as_removed != NULL)
             events->refused_as_removed(events->ctx, link->peer_name);
+        if (frame->payload.data[0] == MESH_REFUSE_SUPERSEDED &&
+            events->refused_as_superseded != NULL)
+            events->refused_as_superseded(events->ctx, link->peer_name);
         if (link->phase == LINK_CLOSING)
             return;
         (void)snprintf(why, sizeof why, "the peer refuses us: %s",

@@ -100,6 +100,16 @@ static void on_refused_as_removed(void *ctx, const char *name)
     removed_hear(&((struct node *)ctx)->removed, name);
 }
 
+static bool on_ask_superseded(void *ctx, uint64_t id)
+{
+    return removed_is_superseded(&((struct node *)ctx)->host, id);
+}
+
+static void on_refused_as_superseded(void *ctx, const char *name)
+{
+    removed_hear_superseded(&((struct node *)ctx)->removed, name);
+}
+
 enum status transport_open(struct part_host *host, struct reason *reason)
 {
     struct node *n = node_of(host);
@@ -120,6 +130,8 @@ enum status transport_open(struct part_host *host, struct reason *reason)
                        n->options.accept_unauthenticated != NULL ? on_unauthenticated : NULL,
                    .removed = on_ask_removed,
                    .refused_as_removed = on_refused_as_removed,
+                   .superseded = on_ask_superseded,
+                   .refused_as_superseded = on_refused_as_superseded,
                    .id_allowed = id_allowed,
                    .feature = feature_level,
                    .ctx = n},
@@ -237,7 +249,7 @@ enum status transport_start_replica(struct part_host *host, bool initial, struct
     struct rlog_member initial_members[INITIAL_MEMBERS_MAX];
     struct rlog_options o = {
         .env = host->env,
-        .dir = MEMBER_RAFT_DIR,
+        .dir = host->raft_dir,
         .net = {.send = on_send, .flush = on_flush, .members = on_members, .ctx = n},
         .events = {.changed = on_changed, .fatal = on_fatal, .applied = on_applied, .ctx = n},
         .initial_members = initial_members,

@@ -10,6 +10,11 @@
  * until its data directory is emptied: an old replica of the cluster must not come back under its
  * raft id (PROTOCOL R13).
  *
+ * After a recovery from a lost majority, the state keeps the raft ids of the former cluster. A node
+ * that comes back under such an id is refused as "superseded". It believes one member: where a
+ * majority of the former cluster was lost, no majority could say so. A node joins under a new id,
+ * so it is never refused for this reason.
+ *
  * If the name of a removed node was let in again before the node heard of its removal, no link is
  * refused, but no member sends to the old raft id. So a member that has had no leader for a while
  * asks its peers whether it is still a member. */
@@ -79,6 +84,20 @@ void removed_hear(struct removed *r, const char *from)
     note_refusal(r, from);
     if (is_settled(r))
         bootstrap_removed(r->bootstrap);
+}
+
+bool removed_is_superseded(const struct part_host *host, uint64_t id)
+{
+    char name[RECOVERED_NAME_MAX];
+    local_recovered_name(id, name);
+    return local_has(host, MEMBER_RECOVERED_KEY, name, false);
+}
+
+void removed_hear_superseded(struct removed *r, const char *from)
+{
+    ASSERT(part_on_thread(r->host));
+    if (r->host->phase == PHASE_MEMBER && !r->host->removed && !r->host->stopping)
+        bootstrap_superseded(r->bootstrap, from);
 }
 
 static void removed_changed(void *self, const struct rlog_status *raft)

@@ -26,5 +26,9 @@ extern const struct part removed_part;
 bool removed_is(const struct part_host *host, const char *name, bool unsure);
 /* Note that the peer `from` says this node is no member. */
 void removed_hear(struct removed *r, const char *from);
+/* Whether a raft id belongs to the cluster from before a recovery. */
+bool removed_is_superseded(const struct part_host *host, uint64_t id);
+/* The member `from` refuses this node, because the cluster was recovered without its data. */
+void removed_hear_superseded(struct removed *r, const char *from);
 
 #endif
