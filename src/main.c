@@ -2,10 +2,12 @@
 #include "audit/verify.h"
 #include "base/mem.h"
 #include "cli/client.h"
+#include "cluster/membership/bootstrap/step_file.h"
 #include "crypto/crypto.h"
 #include "loop/loop.h"
 #include "server/dev.h"
 #include "server/inspect.h"
+#include "server/recover.h"
 #include "server/server.h"
 
 #include <errno.h>
@@ -151,18 +153,38 @@ static void split_path(const char *path, char dir[PATH_MAX], const char **ret_na
                    slash == NULL ? "." : path); /* a path that is too long is not found */
 }
 
-/* Print the log of a node's data_dir, or of the folder "raft" in it. */
+/* The folder of the replica in a data directory; MEMBER_RAFT_DIR if its file does not say. */
+static enum status find_replica(const char *data_dir, char ret_folder[MEMBER_RAFT_DIR_MAX],
+                                struct reason *reason)
+{
+    struct initial_members none;
+    struct step_record record = {0};
+    static const uint8_t no_nonce[INITIAL_NONCE_BYTES];
+    struct fs *fs;
+    ASSERT(data_dir[0] == '/');
+    TRY(loop_fs_new(data_dir, &fs, reason));
+    initial_members_init(&none, NULL, 0, 0, no_nonce);
+    enum status st = step_file_load(fs, &record, &none);
+    loop_fs_free(fs);
+    step_folder(st == ST_OK ? record.folder : 0, ret_folder);
+    ASSERT(ret_folder[0] != '\0' && ret_folder[0] != '/');
+    return ST_OK;
+}
+
+/* Print the log of a node's data_dir, or of the folder of its replica. */
 static enum status dump_log(const char *path, struct reason *reason)
 {
     struct fs *fs;
     struct stat info;
-    char whole[PATH_MAX], replica[PATH_MAX + 8], dir[PATH_MAX];
+    char folder[MEMBER_RAFT_DIR_MAX];
+    char whole[PATH_MAX], replica[PATH_MAX + MEMBER_RAFT_DIR_MAX + 1], dir[PATH_MAX];
     const char *name;
     if (realpath(path, whole) == NULL) {
         reason_set(reason, "%s", strerror(errno));
         return status_from_errno(errno);
     }
-    (void)snprintf(replica, sizeof replica, "%s/raft", whole); /* fits */
+    TRY(find_replica(whole, folder, reason));
+    (void)snprintf(replica, sizeof replica, "%s/%s", whole, folder); /* fits */
     split_path(stat(replica, &info) == 0 ? replica : whole, dir, &name);
     TRY(loop_fs_new(dir, &fs, reason));
     enum status st = rlog_dump_log(fs, name, print_line, NULL);
@@ -244,6 +266,7 @@ static const struct cli_flag server_flags[] = {
     {"config", CLI_FILE, "the configuration file, HCL or JSON"},
     {"dev", CLI_BOOL, "do what the command \"dev\" does"},
     DEV_FLAGS};
+static const struct cli_flag recover_flags[] = {RECOVER_FLAGS};
 static const struct cli_flag cluster_flags[] = {{"out", CLI_FILE, "the directory to write to"}};
 
 static const struct cli_command commands[] = {
@@ -309,6 +332,15 @@ static const struct cli_command commands[] = {
      .offline = true,
      .run = inspect_run,
      .help = "Show the facts of a saved snapshot and its keys by prefix."},
+    {.name = "operator raft recover",
+     .args = "DATA_DIR",
+     .args_min = 1,
+     .args_max = 1,
+     .flags = recover_flags,
+     .n_flags = ARRAY_LEN(recover_flags),
+     .offline = true,
+     .run = recover_run,
+     .help = "Make a cluster again of a survivor's data, after a majority is lost for good."},
     {.name = "operator raft snapshot verify",
      .args = "FILE",
      .args_min = 1,
