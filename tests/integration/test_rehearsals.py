@@ -1,7 +1,10 @@
 """The rehearsals of docs/rehearsals.md, line by line, against three real nodes under load."""
 
+import time
+
 import pytest
 
+from cluster import PATIENCE_S
 from rehearsal import Rehearsal, nodes_of, sections
 
 
@@ -12,7 +15,7 @@ def rehearsal(tmp_path):
 
 
 def test_every_rehearsal_has_a_test():
-    tested = {"Prepare", "Forgotten root token", "Restore elsewhere"}
+    tested = {"Prepare", "Forgotten root token", "Lost majority", "Restore elsewhere"}
     assert set(sections()) == tested
 
 
@@ -21,6 +24,35 @@ def test_forgotten_root_token(rehearsal):
     assert "root" in printed[3]  # the policy of the token that was made
     rehearsal.load.end()
     rehearsal.load.check()
+
+
+def test_lost_majority(rehearsal):
+    """The writers stop a moment before the machines are lost, so the survivor has all they were
+    told."""
+    load = rehearsal.load
+
+    def before(text):
+        if "kill -9" in text:
+            load.end()
+            await_equal(load)
+
+    printed = rehearsal.run("Lost majority", before)
+    assert "node2 was not mentioned" in printed[1] and "Dropped from the cluster" in printed[1]
+    assert "yes" in printed[3]
+    load.check()
+    for node in load.nodes:
+        path = f"/v1/kv/after/{node.name}"
+        assert node.call("PUT", path, {"n": 1}, load.token).status == 204
+        assert node.call("GET", path, token=load.token).data == {"n": 1}
+
+
+def await_equal(load):
+    """Every node has applied what one of them was told last."""
+    deadline = time.monotonic() + PATIENCE_S
+    path = "/v1/sys/internal/state"
+    while len({node.call("GET", path, token=load.token).data["version"] for node in load.nodes}) != 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_restore_elsewhere(rehearsal):
