@@ -322,23 +322,25 @@ def test_sudo_is_needed_for_the_configuration_and_not_for_the_status(cluster, sc
 
 def test_the_command_line(cluster, folder, tmp_path):
     cli = Cli(cluster, tmp_path)
-    auto = ("operator", "raft", "snapshot", "auto")
-    cli(*auto, "write", "daily", code=1)
-    refused = cli(*auto, "write", "daily", "storage_type=aws-s3", code=2)
+    cli("operator", "raft", "snapshot", "auto", "write", "daily", code=1)
+    refused = cli("operator", "raft", "snapshot", "auto", "write", "daily", "storage_type=aws-s3",
+                  code=2)
     assert "aws-s3" in refused.stderr
     fields = [f"{k}={v}" for k, v in local(folder, interval="24h").items()]
-    assert "daily" in cli(*auto, "write", "daily", *fields).stdout
+    assert "daily" in cli("operator", "raft", "snapshot", "auto", "write", "daily", *fields).stdout
     await_saved(folder, 1)
-    assert cli.json(*auto, "read", "daily")["data"]["interval"] == 86400
-    assert "daily" in cli(*auto, "list").stdout
+    read = cli.json("operator", "raft", "snapshot", "auto", "read", "daily")
+    assert read["data"]["interval"] == 86400
+    assert "daily" in cli("operator", "raft", "snapshot", "auto", "list").stdout
     deadline = time.monotonic() + PATIENCE_S
-    while not (url := cli(*auto, "status", "-field=last_snapshot_url", "daily").stdout.strip()):
+    while not (url := cli("operator", "raft", "snapshot", "auto", "status",
+                          "-field=last_snapshot_url", "daily").stdout.strip()):
         assert time.monotonic() < deadline
     path = url.removeprefix("file://")
     assert "whole:" in cli("operator", "raft", "snapshot", "verify", path).stdout
     cli("operator", "raft", "snapshot", "verify", str(tmp_path / "none"), code=1)
-    assert cli(*auto, "delete", "daily").stdout
-    cli(*auto, "read", "daily", code=2)
+    assert cli("operator", "raft", "snapshot", "auto", "delete", "daily").stdout
+    cli("operator", "raft", "snapshot", "auto", "read", "daily", code=2)
 
 
 def test_a_save_by_request_and_a_schedule_take_turns(cluster, schedule, folder):
