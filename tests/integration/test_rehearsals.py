@@ -15,7 +15,8 @@ def rehearsal(tmp_path):
 
 
 def test_every_rehearsal_has_a_test():
-    tested = {"Prepare", "Forgotten root token", "Lost majority", "Restore elsewhere"}
+    tested = {"Prepare", "Forgotten root token", "Lost majority", "Restore elsewhere",
+              "Seal moved to and fro"}
     assert set(sections()) == tested
 
 
@@ -79,3 +80,12 @@ def look(rehearsal, kept):
             answer = node.call("GET", f"/v1/kv/chaos/{key}", token=rehearsal.load.token)
             assert answer.status == 200, (node.name, key, answer.body)
             assert answer.data["n"] >= number, (node.name, key)
+
+
+def test_seal_moved_to_and_fro(rehearsal):
+    printed = rehearsal.run("Seal moved to and fro")
+    assert printed[1].count("waits for key shares") == 3
+    assert "node2 waits for key shares" in printed[3]
+    assert "node3 serves\nyes" in printed[5]
+    rehearsal.load.end()
+    rehearsal.load.check()
