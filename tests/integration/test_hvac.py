@@ -119,6 +119,37 @@ def test_init_unseal_and_seal_with_key_shares():
         made.__exit__(None, None, None)
 
 
+def test_a_seal_moves_to_a_key_by_its_shares():
+    made = Cluster(size=1, config=SHAMIR)
+    try:
+        made.start()
+        made.await_formed()
+        node = made.nodes[0]
+        client = connect(node)
+        keys = client.sys.initialize(secret_shares=3, secret_threshold=2)["keys"]
+        with pytest.raises(exceptions.InvalidRequest, match="no migration seal found"):
+            client.sys.submit_unseal_key(keys[0], migrate=True)
+        node.stop()
+        node.config = {}
+        node.start()
+        made.await_health({503}, [node])
+        client = connect(node)
+        deadline = time.monotonic() + 120
+        while not client.sys.read_seal_status()["migration"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        with pytest.raises(exceptions.InvalidRequest, match="migrate option not provided"):
+            client.sys.submit_unseal_key(keys[0])
+        assert client.sys.submit_unseal_key(keys[0], migrate=True)["progress"] == 1
+        assert client.sys.submit_unseal_key(keys[1], migrate=True)["sealed"] is False
+        while client.sys.read_seal_status()["type"] != "static":
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert client.sys.read_seal_status()["migration"] is False
+    finally:
+        made.__exit__(None, None, None)
+
+
 def test_key_shares_make_a_root_token():
     made = Cluster(size=1, config=SHAMIR)
     try:
