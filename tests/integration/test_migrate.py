@@ -319,6 +319,12 @@ def test_a_crash_at_any_time_leaves_one_of_both_seals(movable, old, new):
     movable.check_after_a_crash(new)
 
 
+def shown(node):
+    """The seals in its configuration: what they are, and whether they are disabled."""
+    seals = node.call("GET", "/v1/sys/config/state/sanitized").data["seals"]
+    return [(seal["type"], seal["disabled"]) for seal in seals]
+
+
 def test_shares_are_taken_with_the_right_word_only(movable):
     node = movable.standbys()[0]
     movable.restart(node, SHAMIR)
@@ -331,6 +337,7 @@ def test_shares_are_taken_with_the_right_word_only(movable):
     status = seal_status(node)
     assert status["migration"] and status["sealed"] and status["type"] == "shamir"
     assert "with migrate" in status["warnings"][0]
+    assert shown(movable.active()) == [("shamir", False)]
     refused(give(node, movable.keys[0]), NO_MIGRATE)
     assert seal_status(node)["progress"] == 0
     one = give(node, movable.keys[0], migrate=True).json
@@ -344,6 +351,7 @@ def test_shares_are_taken_with_the_right_word_only(movable):
     reset = node.call("PUT", "/v1/sys/unseal", {"reset": True, "migrate": True}, token="")
     assert (reset.status, reset.json["progress"]) == (200, 0)
     movable.unseal(node)
+    assert shown(node) == [("static", False)]
     assert seal_status(node)["migration"], "it is not active, so nothing has moved"
     assert seal_status(movable.active())["type"] == "shamir"
 
@@ -351,6 +359,7 @@ def test_shares_are_taken_with_the_right_word_only(movable):
 def test_sealing_a_node_forgets_the_migration(movable):
     node = movable.standbys()[0]
     movable.restart_each([node], movable.both("shamir", "a"))
+    assert shown(node) == [("static", False), ("shamir", True)]
     assert node.call("PUT", "/v1/sys/seal").status == 204
     movable.await_health({503}, [node])
     refused(give(node, movable.keys[0]), NO_MIGRATE)

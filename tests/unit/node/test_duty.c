@@ -458,6 +458,28 @@ static void a_dr_secondary_begins_no_duty(void **ctx)
     assert_false(timer_is_set());
 }
 
+static unsigned own_runs;
+
+static enum status run_own(struct state_txn *txn, int64_t now_ms)
+{
+    (void)txn;
+    (void)now_ms;
+    assert_int_equal(runs, 0); /* the duties of modules have not run yet */
+    own_runs++;
+    return ST_SEALED;
+}
+
+static void the_duty_of_the_node_itself_runs_first(void **ctx)
+{
+    (void)ctx;
+    turn_ms = own_runs = 0;
+    d->first = (struct node_duty){.name = "own", .run = run_own};
+    change(1);
+    clock_run(&clock_env);
+    assert_int_equal(own_runs, 1);
+    assert_int_equal(runs, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +511,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             a_turn_that_took_its_budget_leaves_the_next_duty_to_the_next_turn, set_up_reading,
             tear_down),
+        cmocka_unit_test_setup_teardown(the_duty_of_the_node_itself_runs_first, set_up_reading,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_dr_secondary_begins_no_duty, set_up_reading, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
