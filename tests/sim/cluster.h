@@ -35,6 +35,8 @@ struct node {
     enum node_state state;
     uint64_t id;      /* raft id of this incarnation of the disk */
     uint64_t process; /* number of the running process, 0 when there is none */
+    const char *dir;  /* folder of its replica on its disk */
+    bool ghost;       /* of a cluster that was recovered without it: no client asks it */
     bool initial;     /* the first incarnation of an initial member */
     bool started;     /* successfully, at least once on this disk */
     bool outdated;    /* stops because of an entry of a later format */
@@ -192,6 +194,8 @@ void front_check(struct cluster *c); /* judges the replies that they got, at the
 /* ending.c: arrange what the profile says. */
 void ending_run(struct cluster *c);
 
+/* recover.c: of five voters, three are lost for good. */
+void recover_majority(struct cluster *c, struct node *const *voters);
 /* stage.c */
 void exchange_begin(struct cluster *c);
 /* level.c */

@@ -316,6 +316,16 @@ static void ending_handover(struct cluster *c)
                   c->admin.call.reason.text);
 }
 
+static void ending_recover(struct cluster *c)
+{
+    struct node *voters[RLOG_MEMBERS_MAX];
+    cluster_start_all(c);
+    cluster_await_service(c, "after the faults");
+    cluster_run_for(c, 2 * c->profile.election_ms * (uint64_t)SIM_MS);
+    if (sound_voters(c, voters) == 5 && all_up(voters, 5))
+        recover_majority(c, voters);
+}
+
 void ending_run(struct cluster *c)
 {
     switch (c->profile.ending) {
@@ -326,6 +336,7 @@ void ending_run(struct cluster *c)
     case ENDING_RIVALS: ending_rivals(c); break;
     case ENDING_AMNESIA: ending_amnesia(c); break;
     case ENDING_HANDOVER: ending_handover(c); break;
+    case ENDING_RECOVER: ending_recover(c); break;
     case ENDING_ALL:
     case ENDINGS: return;
     }

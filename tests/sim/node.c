@@ -12,6 +12,7 @@
 enum { RESTART_NS_MIN = 5 * SIM_MS };
 
 static const char data_dir[] = "data";
+static const char identity_file[] = "data/identity";
 
 static unsigned owner_of(const struct node *n)
 {
@@ -38,7 +39,7 @@ struct node *cluster_leader(struct cluster *c)
     for (unsigned i = 0; i < SLOTS; i++) {
         struct node *n = &c->nodes[i];
         struct rlog_status status;
-        if (n->state != NODE_UP || n->stopping)
+        if (n->state != NODE_UP || n->stopping || n->ghost)
             continue;
         rlog_status(n->rlog, &status);
         if (status.is_leader && status.term > best_term) {
@@ -121,7 +122,7 @@ static void on_applied(void *ctx, uint64_t index, uint64_t version)
 {
     struct node *n = ctx;
     n->looked_at = false;
-    if (!n->fs.dead && !n->fatal)
+    if (!n->fs.dead && !n->fatal && !n->ghost)
         check_applied(n, index, version);
     n->may_unseal = true;
 }
@@ -395,7 +396,8 @@ static bool on_left(void *ctx)
     }
     if (!n->looked_at && !n->closing) {
         n->looked_at = true;
-        check_node(n);
+        if (!n->ghost)
+            check_node(n);
     }
     return true;
 }
@@ -418,7 +420,7 @@ static void options_fill(struct node *n, struct rlog_options *o,
     const struct profile *p = &n->cluster->profile;
     *o = (struct rlog_options){
         .env = &n->env.env,
-        .dir = data_dir,
+        .dir = n->dir,
         .net = {.send = on_send, .members = on_members, .ctx = n},
         .events = {.changed = on_changed, .fatal = on_fatal, .applied = on_applied, .ctx = n},
         .election_ms = p->election_ms,
@@ -488,7 +490,8 @@ void node_blank(struct node *n)
     n->id = cluster_fresh_id(n->cluster);
     n->state = NODE_DOWN;
     n->replaces = 0;
-    n->damaged = n->initial = n->started = n->removed = false;
+    n->damaged = n->initial = n->started = n->removed = n->ghost = false;
+    n->dir = data_dir;
     n->fs.faults = (struct fs_faults){0};
     n->seen = (struct node_seen){0};
 }
@@ -526,7 +529,7 @@ void node_boot(struct node *n)
     n->env.ctx = n;
     core_say(&c->core, "%s starts", n->name);
     size_t size;
-    if (n->started && sim_fs_data(&n->fs, "data/identity", &size) == NULL)
+    if (n->started && n->dir == data_dir && sim_fs_data(&n->fs, identity_file, &size) == NULL)
         n->initial = false; /* it was there: the node lost its data and must not found again */
     level_choose(n);
     options_fill(n, &options, initial_members);
@@ -558,7 +561,8 @@ static void on_restart(struct event *event)
 void node_init(struct cluster *c, unsigned slot)
 {
     struct node *n = &c->nodes[slot];
-    *n = (struct node){.cluster = c, .slot = slot, .restart = {.fire = on_restart}};
+    *n =
+        (struct node){.cluster = c, .slot = slot, .dir = data_dir, .restart = {.fire = on_restart}};
     snprintf(n->name, sizeof n->name, "n%u", slot + 1);
     sim_fs_init(&n->fs, &c->core, 0xD15C + slot);
     if (trails_enabled(c))

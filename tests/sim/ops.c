@@ -547,7 +547,7 @@ static void on_delivery(struct event *event)
     struct node *n = &c->nodes[d->slot];
     if (n->process != 0 && !sim_env_awake(&n->env, event))
         return;
-    if (n->process == 0 || n->stopping)
+    if (n->process == 0 || n->stopping || n->ghost)
         reply_send(reply_new(c, &d->op, d->slot, ANSWER_FAILED, 0));
     else
         execute(n, &d->op, d->forwarded);

@@ -436,6 +436,19 @@ static void pin_amnesia(struct profile *p)
     p->ending = ENDING_AMNESIA;
 }
 
+/* Three of five voters are lost for good, and one of the others is recovered. */
+static void pin_recover(struct profile *p)
+{
+    p->n_initial_members = 5;
+    p->snapshot_log_bytes = 128 * 1024;
+    p->election_ms = 300;
+    p->heartbeat_ms = 30;
+    p->fault_every_ms = 1000;
+    p->fault_weight[FAULT_DAMAGE] = 0;
+    memset(p->admin_weight, 0, sizeof p->admin_weight);
+    p->ending = ENDING_RECOVER;
+}
+
 /* Tokens on every node, with clocks that are wrong and leaders that come and go. */
 static void pin_tokens(struct profile *p)
 {
@@ -530,6 +543,7 @@ static const struct {
             {"rivals", pin_rivals},
             {"handover", pin_handover},
             {"amnesia", pin_amnesia},
+            {"recover", pin_recover},
             {"exchange", pin_exchange},
             {"full", pin_full},
             {"lies", pin_lies},

@@ -45,6 +45,7 @@ enum ending {
     ENDING_RIVALS,   /* two leaders, one after the other, each change the members of four */
     ENDING_HANDOVER, /* leadership is moved again and again */
     ENDING_AMNESIA,  /* a voter loses entries that it acknowledged, the leader dies */
+    ENDING_RECOVER,  /* a majority is lost for good */
     ENDINGS
 };
 

@@ -295,6 +295,14 @@ static enum status space_take(struct sim_fs *fs, size_t grown)
     return ST_NO_SPACE;
 }
 
+/* Whether the directory that would hold `path` exists. */
+static bool has_parent(struct sim_fs *fs, const char *path)
+{
+    char dir[FS_PATH_MAX];
+    snprintf(dir, sizeof dir, "%.*s", (int)path_dir_len(path), path);
+    return dir[0] == '\0' || names_find(&fs->visible, dir) != NULL;
+}
+
 static enum status sim_open(struct fs *base, const char *path, unsigned flags,
                             struct fs_file **ret_file)
 {
@@ -303,7 +311,7 @@ static enum status sim_open(struct fs *base, const char *path, unsigned flags,
     path_clean(path, clean);
     TRY(call_begin(fs, FS_CALL_NAME, 0));
     struct fs_name *name = names_find(&fs->visible, clean);
-    if (name == NULL && (flags & FS_CREATE) == 0)
+    if (name == NULL && ((flags & FS_CREATE) == 0 || !has_parent(fs, clean)))
         return ST_NOT_FOUND;
     if (name != NULL && (flags & FS_EXCL) != 0)
         return ST_EXISTS;
