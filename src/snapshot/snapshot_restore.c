@@ -131,6 +131,33 @@ static enum status check_opens(struct restoring *r, struct barrier *b)
     return st == ST_INVALID ? refuse(r, why.text) : st;
 }
 
+/* How this cluster is sealed now. */
+static enum status read_own_seal(struct restoring *r, struct seal_info *ret_seal)
+{
+    struct errand e = {.task = {.run = seal_on_raft}, .snapshot = r->snapshot, .seal = ret_seal};
+    return errand_run(&e);
+}
+
+/* A snapshot from before the cluster moved to another seal brings the former seal back. The key of
+ * that seal may be gone, and then no node could start any more. */
+static enum status check_seal(struct restoring *r)
+{
+    struct seal_info theirs, ours;
+    struct reason why = {{0}};
+    ASSERT(r->same_root);
+    if (r->force)
+        return ST_OK;
+    TRY(read_own_seal(r, &ours));
+    TRY(seal_info_read(buf_bytes(&r->core[CORE_SEAL]), &theirs));
+    if (theirs.type == ours.type && strcmp(theirs.id, ours.id) == 0)
+        return ST_OK;
+    reason_set(&why,
+               "it was saved under another seal, '%s'; nodes that start after the restore need "
+               "that seal; snapshot-force takes it all the same",
+               theirs.id);
+    return refuse(r, why.text);
+}
+
 /* The archive was changed since it was saved, or is of another root key. Accept it only if its key
  * records open under our root key or the seal configured here, or at least have the right form:
  * otherwise no node could unseal after the restore. */
@@ -138,11 +165,10 @@ static enum status check_forced(struct restoring *r)
 {
     struct barrier_records records = records_of(r);
     struct seal_info theirs, ours;
-    struct errand e = {.task = {.run = seal_on_raft}, .snapshot = r->snapshot, .seal = &ours};
     ASSERT(r->force);
     ASSERT(!r->same_root);
 
-    TRY(errand_run(&e));
+    TRY(read_own_seal(r, &ours));
     TRY(seal_info_read(records.seal, &theirs));
     if (theirs.stamp == ours.stamp) {
         r->same_root = true;
@@ -167,8 +193,10 @@ static enum status check_root(struct restoring *r)
     TRY(snapshot_prove(r->snapshot, bytes_of(r->found.sums, r->found.sums_len), proof));
     r->same_root = bytes_eq_secret(bytes_of(r->found.sealed, r->found.sealed_len),
                                    bytes_of(proof, sizeof proof));
-    if (r->same_root)
+    if (r->same_root) {
+        TRY(check_seal(r));
         return check_opens(r, r->snapshot->host->barrier);
+    }
     if (r->force)
         return check_forced(r);
     return refuse(r, "it is not of this cluster's root key, or its SHA256SUMS.sealed was changed; "

@@ -385,6 +385,33 @@ def test_attempts_of_before_the_move_are_over(movable):
                       {"key": movable.keys[0], "nonce": attempt["nonce"]}, token=""), "no root")
 
 
+def test_a_snapshot_from_before_the_move_brings_the_former_seal_back(movable):
+    assert movable.active().call("PUT", "/v1/kv/kept", {"n": 1}).status == 204
+    archive = movable.active().call("GET", "/v1/sys/storage/raft/snapshot").body
+    move(movable, "shamir", "a")
+    movable.await_sealed_by("a")
+    assert movable.active().call("PUT", "/v1/kv/kept", {"n": 2}).status == 204
+    path = "/v1/sys/storage/raft/snapshot"
+    refused(movable.active().call("POST", path, archive), "another seal, 'shamir'", "snapshot-force")
+    assert movable.active().call("GET", "/v1/kv/kept").data == {"n": 2}
+    assert movable.active().call("POST", path + "-force", archive).status == 204
+    movable.await_up()  # of the same root key: no node is sealed
+    assert movable.active().call("GET", "/v1/kv/kept").data == {"n": 1}
+    movable.await_equal_roots()
+    assert [seal_status(node)["migration"] for node in movable.nodes] == [True] * 3
+    for node in movable.nodes:
+        node.kill()
+        node.config = merged(movable.both("shamir", "a"), movable.pace)
+    movable.start()
+    for node in movable.nodes:
+        movable.await_state(node)
+        for key in movable.keys[1:]:
+            assert give(node, key, migrate=True).status == 200
+    movable.await_up()
+    movable.await_sealed_by("a")
+    assert movable.active().call("GET", "/v1/kv/kept").data == {"n": 1}
+
+
 def test_an_active_node_with_the_old_seal_does_not_move_the_cluster_back(movable):
     """Its own key would wrap the root key in a rekey of the recovery key."""
     move(movable, "shamir", "a")
