@@ -1,0 +1,33 @@
+/* A short message for one receiver: X25519 with keys that both sides make for this message alone,
+ * HKDF with SHA-256 (RFC 5869) over both public keys, AES-256-GCM. Any thread. */
+#ifndef HOLDFAST_CRYPTO_BOX_H
+#define HOLDFAST_CRYPTO_BOX_H
+
+#include "base/buf.h"
+#include "crypto/crypto.h"
+
+enum {
+    BOX_PUBLIC_BYTES = 32,
+    BOX_OVERHEAD = BOX_PUBLIC_BYTES + 16, /* public key of the sender, tag */
+    BOX_PLAIN_MAX = 1024,
+};
+
+/* The receiver's key. Zero-initialise. */
+struct box_key {
+    void *key; /* of OpenSSL; NULL: none */
+    uint8_t public_key[BOX_PUBLIC_BYTES];
+};
+/* ST_CRYPTO. */
+NODISCARD enum status box_key_new(struct box_key *ret_key);
+void box_key_done(struct box_key *key);
+
+/* Append the message for the receiver: 1 to BOX_PLAIN_MAX bytes and BOX_OVERHEAD. `context` is
+ * authenticated and not sent. ST_INVALID: `receiver` is no usable public key; ST_CRYPTO, ST_NOMEM.
+ */
+NODISCARD enum status box_seal(const uint8_t receiver[BOX_PUBLIC_BYTES], struct bytes context,
+                               struct bytes plain, struct buf *out);
+/* ST_CORRUPT: not made by box_seal for this key and context. ST_CRYPTO, ST_NOMEM. */
+NODISCARD enum status box_open(const struct box_key *key, struct bytes context, struct bytes sealed,
+                               struct secret *ret_plain);
+
+#endif
