@@ -116,6 +116,10 @@ void mesh_flush(struct mesh *mesh);
  * only, speaks http/1.1. Name the node wanted with mesh_uri in tls_target.uri. Borrowed; any
  * thread. */
 struct tls_ctx *mesh_tls_client(struct mesh *mesh);
+
+/* Header of an HTTP request that a node makes for itself. A node that sends on the request of a
+ * client removes every header that begins like this one, so no client can set it. */
+#define MESH_HEADER_OWN "x-holdfast-own"
 /* Read the certificates again, for new connections. The name and the cluster must stay. */
 NODISCARD enum status mesh_reload(struct mesh *mesh, struct reason *reason);
 

@@ -143,6 +143,8 @@ static enum status read_peer_headers(struct front_request *request)
         memcpy(request->peer, client.data, client.len);
         request->peer[client.len] = '\0';
     }
+    if (http_header(request->req, RELAY_HEADER_OWN).len != 0)
+        request->request.member = request->member;
     if (answer.len != 0)
         TRY(take_answer_of_node(request, answer));
     return id.len != 0 ? relay_id_parse(id, &request->request.id) : ST_OK;
@@ -231,7 +233,7 @@ static void on_request(void *ctx, struct http_request *req)
                            "is served here");
         return;
     }
-    if (http->peers && !http->is_member(http, req)) {
+    if (http->peers && !http->is_member(http, req, request->member)) {
         http_respond_error(req, 503, "the node that sends this is no member of the cluster");
         return;
     }

@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_FRONT_FRONT_HTTP_H
 #define HOLDFAST_FRONT_FRONT_HTTP_H
 
+#include "cluster/mesh/mesh.h"
 #include "front/client_addr.h"
 #include "http/http.h"
 #include "router/router.h"
@@ -14,9 +15,10 @@ struct front_http {
     /* way to the active node; NULL with `peers`: no request is forwarded twice */
     const struct forwarder *forwarder;
     bool peers; /* the connections come from nodes of the cluster */
-    /* With `peers`: whether the sender is a member now. A removed node still has connections and a
-     * certificate; its requests are refused (PROTOCOL R18). */
-    bool (*is_member)(const struct front_http *http, const struct http_request *req);
+    /* With `peers`: whether the sender is a member now, and its name. A removed node still has
+     * connections and a certificate; its requests are refused (PROTOCOL R18). */
+    bool (*is_member)(const struct front_http *http, const struct http_request *req,
+                      char ret_name[static MESH_NAME_MAX]);
     const char *only;  /* serve nothing but a POST to this path below the root; NULL: everything */
     bool open_metrics; /* serve metrics without a token */
     bool closed_ceremonies;           /* serve ROUTE_CEREMONY with a token only */

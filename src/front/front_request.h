@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_FRONT_FRONT_REQUEST_H
 #define HOLDFAST_FRONT_FRONT_REQUEST_H
 
+#include "cluster/mesh/mesh.h"
 #include "http/http.h"
 #include "router/router.h"
 
@@ -20,6 +21,7 @@ struct front_request {
     /* told when the body is in memory; NULL: the body is not being read */
     struct router_collect *collect;
     char peer[HTTP_PEER_TEXT];
+    char member[MESH_NAME_MAX]; /* name of the node that sends the request; "": a client */
 };
 
 static inline struct front_request *front_request_of(const struct router_request *request)

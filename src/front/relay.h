@@ -5,6 +5,7 @@
  *   x-holdfast-again   "1": an earlier try with this id may have been executed
  *   x-holdfast-client  address of the client
  *   x-holdfast-closed  "1": the client's listener wants a token for ROUTE_CEREMONY
+ *   x-holdfast-own     "1": a request of the sending node itself, not of a client of it
  *   x-holdfast-answer  "data", "bare", or "raw" with a space and a content type: the body is the
  *                      reply that this node's handler made (struct reply_answer)
  *
@@ -14,6 +15,7 @@
 #ifndef HOLDFAST_FRONT_RELAY_H
 #define HOLDFAST_FRONT_RELAY_H
 
+#include "cluster/mesh/mesh.h"
 #include "raft/txn/rlog_txn.h"
 #include "router/router.h"
 
@@ -23,6 +25,7 @@
 #define RELAY_HEADER_CLIENT RELAY_PREFIX "client"
 #define RELAY_HEADER_CLOSED RELAY_PREFIX "closed"
 #define RELAY_HEADER_ANSWER RELAY_PREFIX "answer"
+#define RELAY_HEADER_OWN MESH_HEADER_OWN
 #define RELAY_HEADER_RETRY RELAY_PREFIX "retry"
 
 enum { RELAY_ID_TEXT = 32 + 1 + 20 + 1 };

@@ -86,12 +86,12 @@ struct router_request {
     bool open_metrics;         /* the listener shows metrics without a token */
     bool closed_ceremonies;    /* the listener wants a token for ROUTE_CEREMONY */
     bool forwarded;            /* another node forwarded the request, and set `peer` and `id` */
+    const char *member; /* name of the member that makes this request for itself; NULL: a client */
     struct rlog_request_id id; /* all zero: the request has no id */
     bool again;                /* an earlier try with this id may have been executed */
     /* Of a forwarded request: the reply, made by the node that forwarded it. NULL: the handler
      * makes the reply here. */
     const struct reply_answer *answer;
-
     const struct router_verdict *verdict; /* NULL: the front decided nothing */
 
     uint64_t no_header; /* a bit for each length up to 63 that no header's name has */
@@ -190,15 +190,15 @@ struct router {
  * only routes that need no state are served until router_worker_begin. ST_NOMEM. */
 NODISCARD enum status router_worker_new(const struct router *router, struct env *env,
                                         struct state *state, struct router_worker **ret_worker);
-/* Give a state to a worker that was made without one. On the worker's thread. */
+/* Give a worker the state that it was made without. On its thread. */
 void router_worker_begin(struct router_worker *worker, struct state *state);
 /* Free a worker that has no request under way. NULL is allowed. */
 void router_worker_free(struct router_worker *worker);
 struct router_host *router_worker_host(const struct router_worker *worker);
 struct state *router_worker_state(const struct router_worker *worker); /* NULL: there is none yet */
 unsigned router_worker_running(const struct router_worker *worker);    /* requests under way */
-/* Number of requests, also ended ones, whose records an audit device still holds. The worker cannot
- * be freed before it is 0: audit_device_close and the loop end the offers. */
+/* Requests, also ended ones, whose records an audit device still holds. The worker cannot be freed
+ * before it is 0: audit_device_close and the loop end the offers. */
 unsigned router_worker_offers(const struct router_worker *worker);
 /* Write a member of an object for each request under way. On the worker's thread. */
 void router_worker_inflight(struct router_worker *worker, struct text_writer *w);

@@ -101,15 +101,19 @@ static enum status listen_on(struct worker *w, unsigned i)
     return st;
 }
 
-static bool from_member(const struct front_http *http, const struct http_request *req)
+static bool from_member(const struct front_http *http, const struct http_request *req,
+                        char ret_name[static MESH_NAME_MAX])
 {
     const struct listener *listener = CONTAINER_OF(http, struct listener, handler);
     const struct worker *w = CONTAINER_OF(listener, struct worker, listeners[LISTENER_CLUSTER]);
     struct mesh_identity identity;
     struct tls_peer peer;
-    return http_peer_cert(req, &peer) == ST_OK && peer.verified &&
-           mesh_uri_parse(peer.uri, &identity) == ST_OK &&
-           node_is_member(w->server->node, identity.name);
+    bool member = http_peer_cert(req, &peer) == ST_OK && peer.verified &&
+                  mesh_uri_parse(peer.uri, &identity) == ST_OK &&
+                  node_is_member(w->server->node, identity.name);
+    if (member)
+        memcpy(ret_name, identity.name, MESH_NAME_MAX);
+    return member;
 }
 
 /* Start the listener of unauthenticated peers. This listener serves only join requests, and its

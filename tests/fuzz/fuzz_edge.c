@@ -445,9 +445,11 @@ static unsigned no_peers(struct node *node, struct node_peer *ret_peers)
     return 0;
 }
 
-static bool is_member(const struct front_http *http, const struct http_request *req)
+static bool is_member(const struct front_http *http, const struct http_request *req,
+                      char ret_name[static MESH_NAME_MAX])
 {
     (void)http, (void)req;
+    memcpy(ret_name, "node", sizeof "node");
     return true;
 }
 

@@ -44,6 +44,7 @@ static void init_pipe(struct pipe *p, struct router_worker *worker, struct route
     struct req *req = &p->req;
     req->arena = request->arena;
     req->peer = request->peer;
+    req->member = request->member;
     req->dialect = request->dialect;
     req->env = worker->env;
     req->cipher = worker->cipher;

@@ -92,6 +92,7 @@ struct req {
     struct acl_cache *acls;          /* ACL cache of the worker */
     struct bytes bearer;             /* the token as the client sent it */
     const char *peer;                /* address and port of the client */
+    const char *member; /* name of the member that makes this request for itself; NULL: a client */
     struct bytes accept; /* header Accept, for ROUTE_OPEN_METRICS alone; data NULL: absent */
     struct bytes accept_encoding;      /* header Accept-Encoding, for ROUTE_TOKEN_OPTIONAL alone */
     struct openapi_cache *docs;        /* OpenAPI cache of the worker */

@@ -9,10 +9,14 @@
 
 static bool removed;
 
-static bool is_member(const struct front_http *http, const struct http_request *req)
+static char asks_itself[MESH_NAME_MAX]; /* the member of the last request; "": a client */
+
+static bool is_member(const struct front_http *http, const struct http_request *req,
+                      char ret_name[static MESH_NAME_MAX])
 {
     (void)http;
     (void)req;
+    (void)snprintf(ret_name, MESH_NAME_MAX, "node7");
     return !removed;
 }
 
@@ -136,6 +140,8 @@ void front_handle(struct router_worker *worker, struct router_request *request)
         reply.retry = ST_NOT_LEADER;
     if (bytes_eq(request->target.full, BYTES("/allow")))
         assert_true(reply_add_header(&reply, request->arena, BYTES("Allow"), BYTES("GET")));
+    (void)snprintf(asks_itself, sizeof asks_itself, "%s",
+                   request->member != NULL ? request->member : "");
     relay_id_put(&request->id, id);
     buf_add_format(&reply.body, "[%s|%.*s|%.*s|%.*s|%.*s|%d%d%d%d|%s|%s]",
                    http_method_name(request->method), (int)request->target.full.len,
@@ -307,6 +313,18 @@ static void a_client_cannot_pass_for_a_node(void **ctx)
     assert_has(out, "|0000|00000000000000000000000000000000-0|127.0.0.1:");
 }
 
+static void only_a_node_asks_for_itself(void **ctx)
+{
+    (void)ctx;
+    static const char own[] = "GET /v1/a HTTP/1.1\r\n" HOST "x-holdfast-own: 1\r\n\r\n";
+    (void)ask(&peer_handler, own);
+    assert_string_equal(asks_itself, "node7");
+    (void)ask(&peer_handler, forwarded_request);
+    assert_string_equal(asks_itself, "");
+    (void)ask(&client_handler, own);
+    assert_string_equal(asks_itself, "");
+}
+
 /* What a node or a client hears that gives `value` as the kind of the reply in its body. */
 static const char *ask_answered(const struct http_handler *handler, const char *value)
 {
@@ -432,6 +450,7 @@ int main(void)
         cmocka_unit_test(headers_of_a_reply_are_sent),
         cmocka_unit_test(a_node_of_the_cluster_speaks_for_a_client),
         cmocka_unit_test(a_client_cannot_pass_for_a_node),
+        cmocka_unit_test(only_a_node_asks_for_itself),
         cmocka_unit_test(a_node_of_the_cluster_may_bring_its_reply),
         cmocka_unit_test(a_malformed_id_of_a_node_is_refused),
         cmocka_unit_test(a_request_handed_back_says_why),
