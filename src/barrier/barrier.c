@@ -442,6 +442,39 @@ enum status copy_root(struct barrier *b, struct secret *ret_root)
     return st;
 }
 
+enum status barrier_unseal_root(struct barrier *b, const struct secret *root,
+                                const struct barrier_records *records, struct reason *reason)
+{
+    CLEANUP(keys_free) struct barrier_keys *keys = NULL;
+
+    if (!barrier_is_sealed(b))
+        return ST_EXISTS;
+    if (records->seal.len == 0) {
+        reason_set(reason, "the cluster is not initialised");
+        return ST_NOT_FOUND;
+    }
+    if (root->len != ROOT_BYTES) {
+        reason_set(reason, "this is no root key");
+        return ST_INVALID;
+    }
+    keys = mem_zalloc(sizeof *keys);
+    if (keys == NULL)
+        return ST_NOMEM;
+    enum status st = open_under(root, records, keys, reason);
+    if (st == ST_CORRUPT)
+        return ST_INVALID;
+    TRY(st);
+    return keys_install(b, keys, records->restored);
+}
+
+enum status barrier_hand_over(struct barrier *b, const uint8_t receiver[BOX_PUBLIC_BYTES],
+                              struct bytes context, struct buf *out)
+{
+    CLEANUP(secret_done) struct secret root = {0};
+    TRY(copy_root(b, &root));
+    return box_seal(receiver, context, secret_bytes(&root), out);
+}
+
 /* HMAC under a key derived from the root key: the root key itself only encrypts rings. */
 static enum status root_prove(struct bytes root, struct bytes message, uint8_t ret_mac[HMAC_BYTES])
 {

@@ -27,6 +27,7 @@
 #include "barrier/seal.h"
 #include "base/buf.h"
 #include "base/env.h"
+#include "crypto/box.h"
 
 struct barrier;
 struct barrier_cipher;
@@ -68,6 +69,14 @@ void barrier_created_done(struct barrier_created *created);
  * the barrier is already unsealed. ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_unseal(struct barrier *b, const struct seal *seal,
                                      const struct barrier_records *records, struct reason *reason);
+/* The same with the root key itself, as an unsealed node hands it over. ST_INVALID with a reason:
+ * not the root key of these records. ST_NOT_FOUND, ST_EXISTS, ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status barrier_unseal_root(struct barrier *b, const struct secret *root,
+                                          const struct barrier_records *records,
+                                          struct reason *reason);
+/* Append the root key for one receiver, as box_seal. Also ST_SEALED. */
+NODISCARD enum status barrier_hand_over(struct barrier *b, const uint8_t receiver[BOX_PUBLIC_BYTES],
+                                        struct bytes context, struct buf *out);
 /* Wipe every key. Encryptions and decryptions under way finish first. */
 void barrier_seal(struct barrier *b);
 bool barrier_is_sealed(const struct barrier *b);

@@ -101,7 +101,7 @@ struct config {
     uint64_t snapshot_bytes_max;
     const char *log_requests_level; /* write a log line for each request, at this level */
     bool enable_response_header_hostname, enable_response_header_raft_node_id;
-    bool default_kv, performance_standby, maintenance;
+    bool default_kv, performance_standby, maintenance, peer_unseal;
     struct config_cluster cluster;
     struct config_listener listeners[CONFIG_LISTENERS_MAX];
     unsigned n_listeners;

@@ -35,6 +35,9 @@ static const struct field root_fields[] = {
           .help = "Free disk space below which writes are refused."),
     FIELD(struct config, default_kv, BOOL, .preset = "true",
           .help = "Mount the default secret engines at initialisation."),
+    FIELD(struct config, peer_unseal, BOOL, .preset = "false",
+          .help = "After a start this node asks the active node to unseal it. An operator allows "
+                  "that there (sys/storage/raft/peer-unseal), once for each start."),
     FIELD(struct config, performance_standby, BOOL, .preset = "true",
           .help = "Answer reads while standby; false forwards every request."),
 };

@@ -84,6 +84,7 @@ void config_show(const struct config *c, struct buf *out)
     text_member_bool(&w, "enable_response_header_hostname", c->enable_response_header_hostname);
     text_member_bool(&w, "enable_response_header_raft_node_id",
                      c->enable_response_header_raft_node_id);
+    text_member_bool(&w, "peer_unseal", c->peer_unseal);
     text_member_bool(&w, "performance_standby", c->performance_standby);
     text_member_int(&w, "workers", c->workers);
     text_key(&w, "listeners");

@@ -6,6 +6,7 @@
 #include "cluster/membership/certificate/renew.h"
 #include "cluster/membership/join/enroll.h"
 #include "cluster/membership/join/join.h"
+#include "cluster/membership/join/peer_unseal.h"
 #include "cluster/membership/members/address.h"
 #include "cluster/membership/members/feature.h"
 #include "cluster/membership/removal/cleanup.h"
@@ -52,6 +53,7 @@ struct node {
     struct address address;
     struct removed removed;
     struct renew renew;
+    struct peer_unseal peer_unseal;
 };
 
 /* node.c: the replica or the state changed, or a tick. Raft thread. */

@@ -19,7 +19,7 @@ static const struct {
     ROW(service, services), ROW(root, root),           ROW(admin, admin),
     ROW(peers, peers),      ROW(health, health),       ROW(cleanup, cleanup),
     ROW(feature, feature),  ROW(transfer, transfer),   ROW(address, address),
-    ROW(removed, removed),  ROW(renew, renew),
+    ROW(removed, removed),  ROW(renew, renew),         ROW(peer_unseal, peer_unseal),
 };
 
 static void *self_of(struct node *n, size_t i)
@@ -54,6 +54,16 @@ static enum status seal_prove(void *ctx, struct bytes seal_record, struct bytes 
     return unseal_prove(ctx, seal_record, message, ret_mac, reason);
 }
 
+static bool peer_wanted(void *ctx)
+{
+    return unseal_wants_peer(ctx);
+}
+
+static enum status peer_open(void *ctx, const struct secret *root, struct reason *reason)
+{
+    return unseal_by_peer(ctx, root, reason);
+}
+
 static void on_opened(void *ctx)
 {
     enroll_opened(ctx);
@@ -76,6 +86,8 @@ void node_parts_wire(struct node *n)
     n->unseal.opened_ctx = &n->enroll;
     n->unseal.board = n->quorum.board = n->role.board = n->root.board = &n->board;
     n->role.performance_standby = o->performance_standby;
+    n->peer_unseal.enabled = o->peer_unseal;
+    n->peer_unseal.seal = (struct peer_unseal_seal){&n->unseal, peer_wanted, peer_open};
     n->snapshot.seal = o->seal;
     n->snapshot.state_bytes_max = o->state_bytes_max;
     n->snapshot.reserve_bytes = o->reserve_bytes;

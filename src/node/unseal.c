@@ -152,6 +152,40 @@ void unseal_follow(struct unseal *u)
     unseal_look(u);
 }
 
+/* The caller holds the lock. */
+static bool wants_peer(const struct unseal *u)
+{
+    struct seal_info info;
+    ASSERT(u->locked);
+    return !u->held && barrier_is_sealed(u->host->barrier) &&
+           state_seal_info(rlog_store(u->host->rlog), &info) == ST_OK && info.type == SEAL_SHAMIR;
+}
+
+bool unseal_wants_peer(struct unseal *u)
+{
+    ASSERT(part_on_thread(u->host));
+    unseal_lock(u);
+    bool wants = wants_peer(u);
+    unseal_unlock(u);
+    return wants;
+}
+
+enum status unseal_by_peer(struct unseal *u, const struct secret *root, struct reason *reason)
+{
+    ASSERT(part_on_thread(u->host));
+    unseal_lock(u);
+    enum status st = ST_DENIED;
+    if (wants_peer(u) && !u->host->removed)
+        st = state_unseal_root(rlog_store(u->host->rlog), u->host->barrier, root, reason);
+    if (st == ST_OK) {
+        ASSERT(!barrier_is_sealed(u->host->barrier));
+        unseal_forget(u);
+        unseal_publish(u, false);
+    }
+    unseal_unlock(u);
+    return st;
+}
+
 void unseal_seal(struct unseal *u)
 {
     seal_node(u, true);

@@ -81,6 +81,13 @@ void unseal_seal(struct unseal *u);
  * given for. As state_migrate. */
 NODISCARD enum status unseal_migrate(const void *self, struct state_txn *txn, int64_t now_ms,
                                      unsigned steps);
+/* Whether this node may ask a peer for the root key: sealed by key shares, and not by an operator
+ * since its start. Raft thread. */
+bool unseal_wants_peer(struct unseal *u);
+/* Unseal with the root key of a peer, unless the node may not be unsealed by a peer any more. As
+ * state_unseal_root; ST_DENIED: the node was sealed meanwhile. Raft thread. */
+NODISCARD enum status unseal_by_peer(struct unseal *u, const struct secret *root,
+                                     struct reason *reason);
 
 /* Read the key rings again, which may have changed. Raft thread. */
 void unseal_follow(struct unseal *u);

@@ -229,6 +229,7 @@ static void node_options_of(const struct config *c, struct server *s)
         .services = s->services,
         .n_services = s->n_services,
         .performance_standby = c->performance_standby,
+        .peer_unseal = c->peer_unseal,
         .election_ms = (unsigned)c->cluster.election_ms,
         .heartbeat_ms = (unsigned)c->cluster.heartbeat_ms,
         .segment_bytes = c->segment_bytes,

@@ -57,6 +57,17 @@ enum status state_unseal(struct store *store, struct barrier *barrier, const str
     return st;
 }
 
+enum status state_unseal_root(struct store *store, struct barrier *barrier,
+                              const struct secret *root, struct reason *reason)
+{
+    struct store_pin pin;
+    TRY(store_pin(store, "unseal", PIN_DEADLINE_MS, &pin));
+    struct barrier_records records = records_at(&pin);
+    enum status st = barrier_unseal_root(barrier, root, &records, reason);
+    store_unpin(&pin);
+    return st;
+}
+
 enum status state_seal_info(struct store *store, struct seal_info *ret_info)
 {
     struct store_pin pin;

@@ -10,6 +10,9 @@ NODISCARD enum status state_is_initialized(struct store *store);
 /* barrier_unseal with the newest applied state. Statuses of barrier_unseal; ST_BUSY. Any thread. */
 NODISCARD enum status state_unseal(struct store *store, struct barrier *barrier,
                                    const struct seal *seal, struct reason *reason);
+/* barrier_unseal_root with the newest applied state. Also ST_BUSY. Any thread. */
+NODISCARD enum status state_unseal_root(struct store *store, struct barrier *barrier,
+                                        const struct secret *root, struct reason *reason);
 /* How the newest applied state is sealed. This needs no key. ST_NOT_FOUND: the state is not
  * initialised. ST_CORRUPT, ST_BUSY. Any thread. */
 NODISCARD enum status state_seal_info(struct store *store, struct seal_info *ret_info);

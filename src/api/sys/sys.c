@@ -9,19 +9,16 @@
 #include "state/state_core.h"
 
 static const struct route_table *const sys_tables[] = {
-    &sys_health_table,       &sys_maintenance_table,  &sys_metrics_table,
-    &sys_quota_table,        &sys_tools_table,        &sys_wrapping_table,
-    &sys_node_table,         &sys_host_table,         &sys_version_table,
-    &sys_cors_table,         &sys_openapi_table,      &sys_seal_table,
-    &sys_init_table,         &sys_rotate_table,       &sys_generate_root_table,
-    &sys_rekey_table,        &sys_challenge_table,    &sys_raft_table,
-    &sys_autopilot_table,    &sys_join_table,         &sys_mounts_table,
-    &sys_mount_edit_table,   &sys_remount_table,      &sys_policy_table,
-    &sys_password_table,     &sys_capabilities_table, &sys_leases_table,
-    &sys_lease_count_table,  &sys_audit_table,        &sys_audit_headers_table,
-    &sys_ui_headers_table,   &sys_plugins_table,      &sys_reload_table,
-    &sys_rekey_backup_table, &sys_autosnap_table,     &sys_monitor_table,
-    &sys_absent_table, /* last */
+    &sys_health_table,      &sys_maintenance_table, &sys_metrics_table,       &sys_quota_table,
+    &sys_tools_table,       &sys_wrapping_table,    &sys_node_table,          &sys_host_table,
+    &sys_version_table,     &sys_cors_table,        &sys_openapi_table,       &sys_seal_table,
+    &sys_init_table,        &sys_rotate_table,      &sys_generate_root_table, &sys_rekey_table,
+    &sys_challenge_table,   &sys_raft_table,        &sys_autopilot_table,     &sys_join_table,
+    &sys_peer_unseal_table, &sys_mounts_table,      &sys_mount_edit_table,    &sys_remount_table,
+    &sys_policy_table,      &sys_password_table,    &sys_capabilities_table,  &sys_leases_table,
+    &sys_lease_count_table, &sys_audit_table,       &sys_audit_headers_table, &sys_ui_headers_table,
+    &sys_plugins_table,     &sys_reload_table,      &sys_rekey_backup_table,  &sys_autosnap_table,
+    &sys_monitor_table,     &sys_absent_table, /* last */
 };
 
 static const struct route_api sys_api = {.dialect = &secrets_dialect,
@@ -56,6 +53,12 @@ static const struct node_duty sys_duties[] = {
     {.name = "the history of versions", .run = sys_version_upkeep},
 };
 
+static void put_metrics(struct metric_out *out)
+{
+    sys_autosnap_metrics(out);
+    sys_peer_unseal_metrics(out);
+}
+
 const struct module sys_module = {.name = "sys",
                                   .apis = sys_apis,
                                   .n_apis = ARRAY_LEN(sys_apis),
@@ -69,4 +72,4 @@ const struct module sys_module = {.name = "sys",
                                   .n_duties = ARRAY_LEN(sys_duties),
                                   .services = &sys_autosnap_service,
                                   .n_services = 1,
-                                  .metrics = sys_autosnap_metrics};
+                                  .metrics = put_metrics};

@@ -17,7 +17,7 @@ extern const struct route_table sys_tools_table, sys_wrapping_table, sys_openapi
 extern const struct route_table sys_seal_table, sys_init_table, sys_rotate_table,
     sys_generate_root_table, sys_rekey_table, sys_rekey_backup_table, sys_challenge_table;
 extern const struct route_table sys_raft_table, sys_autopilot_table, sys_autosnap_table,
-    sys_join_table;
+    sys_join_table, sys_peer_unseal_table;
 extern const struct route_table sys_mounts_table, sys_mount_edit_table, sys_remount_table,
     sys_plugins_table;
 extern const struct route_table sys_policy_table, sys_password_table, sys_capabilities_table;
@@ -27,6 +27,9 @@ extern const struct route_table sys_absent_table; /* for paths that no other row
 
 /* sys_health.c: the status of this node, in the arena; NULL without memory. */
 struct node_status *sys_node(struct req *req);
+
+/* sys_peer_unseal.c */
+void sys_peer_unseal_metrics(struct metric_out *out);
 
 /* sys_raft.c: the handler of a route that does everything in its `outside`. */
 NODISCARD enum status sys_nothing_staged(struct req *req);

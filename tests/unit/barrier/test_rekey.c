@@ -129,6 +129,38 @@ static void assert_shares(struct world *w, struct barrier *by, struct barrier *f
     barrier_cipher_free(other);
 }
 
+static void a_root_key_that_is_handed_over_unseals_its_cluster_alone(void **state)
+{
+    struct world *w = *state;
+    struct barrier_records records = records_of(&w->now);
+    struct box_key receiver = {0};
+    CLEANUP(buf_done) struct buf boxed = {0};
+    CLEANUP(secret_done) struct secret root = {0}, wrong = {0}, part = {0};
+    struct reason why = {{0}};
+    struct barrier *third;
+    assert_status(box_key_new(&receiver), ST_OK);
+    assert_status(barrier_hand_over(w->active, receiver.public_key, BYTES("c"), &boxed), ST_OK);
+    assert_status(box_open(&receiver, BYTES("c"), buf_bytes(&boxed), &root), ST_OK);
+    box_key_done(&receiver);
+    assert_status(barrier_new(&third), ST_OK);
+    assert_status(secret_dup(secret_bytes(&root), &wrong), ST_OK);
+    wrong.data[0] ^= 1;
+    assert_status(barrier_unseal_root(third, &wrong, &records, &why), ST_INVALID);
+    assert_status(secret_dup(bytes_of(root.data, root.len - 1), &part), ST_OK);
+    assert_status(barrier_unseal_root(third, &part, &records, &why), ST_INVALID);
+    const struct barrier_records none = {.restored = 0};
+    assert_status(barrier_unseal_root(third, &root, &none, &why), ST_NOT_FOUND);
+    assert_true(barrier_is_sealed(third));
+    uint8_t refused[BOX_PUBLIC_BYTES] = {0};
+    assert_status(barrier_hand_over(third, receiver.public_key, BYTES("c"), &boxed), ST_SEALED);
+    assert_status(barrier_unseal_root(third, &root, &records, &why), ST_OK);
+    assert_status(barrier_unseal_root(third, &root, &records, &why), ST_EXISTS);
+    assert_shares(w, w->active, third, BYTES("s/x"));
+    assert_shares(w, third, w->active, BYTES("l/x"));
+    assert_status(barrier_hand_over(third, refused, BYTES("c"), &boxed), ST_INVALID);
+    barrier_free(third);
+}
+
 static void the_old_seal_opens_nothing_and_unsealed_nodes_follow(void **state)
 {
     struct world *w = *state;
@@ -302,6 +334,7 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
+        T(a_root_key_that_is_handed_over_unseals_its_cluster_alone),
         T(the_old_seal_opens_nothing_and_unsealed_nodes_follow),
         T(rings_change_after_it_as_before),
         T(uses_are_counted_on),
