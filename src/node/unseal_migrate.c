@@ -57,11 +57,12 @@ static void explain_migration(const struct unseal *u, const struct seal_info *in
                    "migrate",
                    to->id, info->threshold, info->shares);
     else
-        reason_set(ret_why,
-                   "this node is configured to move the cluster from the seal key '%s' to %s%s%s: "
-                   "%u of %u shares of the recovery key have to be given with migrate",
-                   info->id, to != NULL ? "the seal key '" : "key shares", to != NULL ? to->id : "",
-                   to != NULL ? "'" : "", info->threshold, info->shares);
+        reason_set(
+            ret_why,
+            "to move the cluster from the seal key '%s' to %s%s%s, give %u of %u shares of the "
+            "recovery key with migrate",
+            info->id, to != NULL ? "the seal key '" : "key shares", to != NULL ? to->id : "",
+            to != NULL ? "'" : "", info->threshold, info->shares);
 }
 
 static void explain_no_way(const struct unseal *u, const struct seal_info *info,

@@ -3,6 +3,7 @@
 
 #include "barrier/shamir.h"
 #include "base/mem.h"
+#include "base/trace.h"
 #include "state/state_core.h"
 
 #include <stdatomic.h>
@@ -183,6 +184,7 @@ static enum status key_given(struct unseal *u, struct env *env, const struct sea
     ASSERT(kept.len == SEAL_KEY_BYTES);
     u->moving = kept;
     u->moving_from = info->stamp;
+    trace(TRACE_INFO, "node", "moves the cluster to the configured seal once this node is active");
     return ST_OK;
 }
 

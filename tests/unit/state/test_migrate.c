@@ -170,6 +170,24 @@ static void a_migration_conflicts_with_another_change_of_the_seal(void **state)
     assert_seal(w, SEAL_SHAMIR, "shamir");
 }
 
+static void running_out_of_memory_moves_nothing(void **state)
+{
+    struct state_world *w = *state;
+    bool failed = true;
+    for (uint64_t n = 1; failed; n++) {
+        const struct seal *targets[] = {NULL, &other};
+        struct state_txn txn;
+        sw_begin(w, &txn);
+        (void)mem_fail_nth(n);
+        enum status st = state_migrate(&txn, targets[n % 2], bytes_of(key, sizeof key));
+        failed = mem_fail_nth(0);
+        assert_status(st, failed ? ST_NOMEM : ST_OK);
+        state_end(&txn);
+        assert_seal(w, SEAL_STATIC, w->seal.id);
+        assert_true(n < 100);
+    }
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -180,6 +198,7 @@ int main(void)
         T(shares_of_another_key_move_nothing),
         T(without_shares_nothing_authorises_a_migration),
         T(a_migration_conflicts_with_another_change_of_the_seal),
+        T(running_out_of_memory_moves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
