@@ -73,6 +73,18 @@ static enum status transfer_start(void *self, struct part_host *host)
     return ST_OK;
 }
 
+/* Whether a link to another voter is up. A leader that stops alone need not wait for the others. */
+static bool is_heard(const struct part_host *host, const struct rlog_status *raft)
+{
+    bool linked = false;
+    ASSERT(raft->n_members <= RLOG_MEMBERS_MAX);
+    for (unsigned i = 0; i < raft->n_members && host->mesh != NULL; i++)
+        linked =
+            linked || (raft->members[i].id != host->id && raft->members[i].role == RLOG_VOTER &&
+                       mesh_linked(host->mesh, raft->members[i].id));
+    return linked;
+}
+
 static bool transfer_stop(void *self)
 {
     struct transfer *t = self;
@@ -85,7 +97,7 @@ static bool transfer_stop(void *self)
     if (t->deadline_ms == 0) {
         t->deadline_ms = now + STOP_TRANSFER_MS;
         rlog_status(host->rlog, &raft);
-        if (raft.is_leader && raft.n_members > 1 && !t->running)
+        if (raft.is_leader && is_heard(host, &raft) && !t->running)
             transfer_begin(t, peers_target(t->peers));
     }
     return !t->running || now >= t->deadline_ms;
