@@ -51,6 +51,19 @@ static inline void refused_as_removed(void *ctx, const char *name)
     (void)snprintf(node->refused_by, sizeof node->refused_by, "%s", name);
 }
 
+static inline bool is_superseded(void *ctx, uint64_t id)
+{
+    const struct node *node = ctx;
+    return node->superseded != 0 && node->superseded == id;
+}
+
+static inline void refused_as_superseded(void *ctx, const char *name)
+{
+    struct node *node = ctx;
+    node->supersedings++;
+    (void)snprintf(node->refused_by, sizeof node->refused_by, "%s", name);
+}
+
 static inline bool id_allowed(void *ctx, uint64_t id, const char *name)
 {
     const struct node *node = ctx;
@@ -82,6 +95,8 @@ static inline struct mesh_options options_of(struct world *w, unsigned i, const 
                    .http = on_http,
                    .removed = is_removed,
                    .refused_as_removed = refused_as_removed,
+                   .superseded = is_superseded,
+                   .refused_as_superseded = refused_as_superseded,
                    .id_allowed = id_allowed,
                    .feature = feature_level,
                    .ctx = node},

@@ -36,10 +36,11 @@ struct node {
     struct buf all;       /* first byte of each frame */
     uint64_t refuse_id;   /* id_allowed says no to it */
     struct mesh_http web; /* the newest connection handed over */
+    uint64_t superseded;  /* raft id from before a recovery; 0: none */
     const char *removed;  /* name of a node that was; NULL: none */
     char refused_by[MESH_NAME_MAX];
     uint16_t feature; /* feature level of the cluster, as this node knows it */
-    unsigned refusals, unauthenticated;
+    unsigned refusals, supersedings, unauthenticated;
 };
 
 struct world {

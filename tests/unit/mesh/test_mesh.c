@@ -321,6 +321,25 @@ static void a_removed_node_is_refused_by_name(void **ctx)
     assert_int_equal(w->nodes[0].refusals, 0);
 }
 
+static bool was_superseded(void *ctx)
+{
+    const struct node *node = ctx;
+    return node->supersedings != 0;
+}
+
+static void a_node_from_before_a_recovery_is_told(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 0);
+    start(w, 1);
+    w->nodes[0].superseded = 2;
+    introduce(w, 1);
+    run_until(w, was_superseded, &w->nodes[1]);
+    assert_string_equal(w->nodes[1].refused_by, "n1");
+    assert_int_equal(w->nodes[1].refusals, 0);
+    assert_int_equal(w->nodes[0].supersedings, 0);
+}
+
 static bool connects_failed(void *ctx)
 {
     return stats(ctx).connects_failed != 0;
@@ -604,6 +623,7 @@ int main(void)
         node_test(an_expired_certificate_is_reported),
         node_test(a_removed_member_is_disconnected),
         node_test(a_removed_node_is_refused_by_name),
+        node_test(a_node_from_before_a_recovery_is_told),
         node_test(a_peer_with_another_id_is_not_linked),
         node_test(a_peer_of_an_older_feature_level_is_not_linked),
         node_test(a_linked_peer_is_dropped_when_the_feature_level_rises),

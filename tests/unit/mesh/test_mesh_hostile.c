@@ -429,6 +429,25 @@ static void a_removed_node_is_refused(void **ctx)
     assert_refused(&raw, MESH_REFUSE_REMOVED);
 }
 
+/* But a node that has no replica yet looks for any raft id, and may call with an old one. */
+static void a_raft_id_from_before_a_recovery_is_refused(void **ctx)
+{
+    struct world *w = *ctx;
+    struct raw raw;
+    struct mesh_hello hello = good_hello(w);
+    start_first(w);
+    w->nodes[0].superseded = 2;
+    raw_node(&raw, w, "a", "n2");
+    raw_hello(&raw, &hello);
+    assert_refused(&raw, MESH_REFUSE_SUPERSEDED);
+    hello.wanted = 0;
+    raw_node(&raw, w, "a", "n2");
+    raw_hello(&raw, &hello);
+    run_until(w, raw_answered, &raw);
+    assert_int_equal(raw.got.data[5], MESH_HELLO);
+    raw_done(&raw);
+}
+
 static void a_node_of_an_older_feature_level_is_refused(void **ctx)
 {
     struct world *w = *ctx;
@@ -697,6 +716,7 @@ int main(void)
         node_test(a_stranger_may_not_speak_raft),
         node_test(a_certificate_of_another_cluster_is_no_strangers),
         node_test(a_removed_node_is_refused),
+        node_test(a_raft_id_from_before_a_recovery_is_refused),
         node_test(a_node_of_an_older_feature_level_is_refused),
         node_test(a_node_of_the_first_protocol_is_refused_in_its_own_terms),
         node_test(a_node_of_another_cluster_is_refused),
