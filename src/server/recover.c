@@ -8,6 +8,8 @@
 #include "loop/loop_fs.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 struct recover {
     struct cli *cli;
@@ -153,6 +155,18 @@ static int recover_opened(struct recover *rec)
     return recover_judge(rec);
 }
 
+/* New files belong to the user that runs the command, and the node must be able to read them. */
+static bool recover_owned(const struct recover *rec)
+{
+    struct stat info;
+    if (!rec->apply || stat(rec->dir, &info) != 0 || info.st_uid == geteuid())
+        return true; /* a directory that cannot be read is reported when it is opened */
+    (void)fprintf(stderr,
+                  "holdfast: %s belongs to user %u: run this command as that user, with sudo -u\n",
+                  rec->dir, (unsigned)info.st_uid); /* the exit code tells it too */
+    return false;
+}
+
 int recover_run(struct cli *cli)
 {
     struct recover rec = {.cli = cli,
@@ -163,6 +177,8 @@ int recover_run(struct cli *cli)
     struct fs *fs;
     ASSERT(cli->n_args == 1);
     bool locked;
+    if (!recover_owned(&rec))
+        return EXIT_FAILURE;
     enum status st = crypto_init(&locked);
     if (st == ST_OK)
         st = loop_fs_new(rec.dir, &fs, &reason);

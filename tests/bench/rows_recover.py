@@ -1,7 +1,7 @@
 """The row recover: two of three machines are lost for good, a million keys."""
 
 import http.client
-import os
+import re
 import shutil
 import subprocess
 import time
@@ -17,18 +17,17 @@ PATIENCE_S = 300
 
 
 def command(node, *words):
-    """Seconds that `operator raft recover` takes on a node's data directory."""
+    """Seconds that `operator raft recover` takes on a node's data directory, and its output."""
     start = time.monotonic()
-    subprocess.run([node.program, "operator", "raft", "recover", *words, str(node.data)],
-                   check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - start
+    done = subprocess.run([node.program, "operator", "raft", "recover", *words, str(node.data)],
+                          check=True, stdout=subprocess.PIPE, text=True)
+    return time.monotonic() - start, done.stdout
 
 
-def copied_s(node):
-    """Seconds that a copy of the replica takes, made durable: no recovery can be faster."""
-    copy = node.dir / "copy"
+def copied_s(former, copy):
+    """Seconds that a durable copy of the former replica takes."""
     start = time.monotonic()
-    subprocess.run(["cp", "-r", node.data, copy], check=True)
+    subprocess.run(["cp", "-r", former, copy], check=True)
     subprocess.run(["sync", "-f", copy], check=True)
     took = time.monotonic() - start
     shutil.rmtree(copy)
@@ -48,16 +47,17 @@ def write_s(node, token):
 
 
 def recover_once(cluster, survivor, lost):
-    """What each part of the documented steps takes, beyond typing."""
+    """Seconds of each part of the documented steps, beyond typing; the former replica's folder."""
     names = [f"-lost={node.name}" for node in lost]
     for node in lost:
         node.kill()
         shutil.rmtree(node.data)
     start = time.monotonic()
     survivor.stop()
-    took = {"stop": time.monotonic() - start, "look": command(survivor),
-            "look again": command(survivor, *names)}
-    took["apply"] = command(survivor, *names, "-apply")
+    took = {"stop": time.monotonic() - start, "look": command(survivor)[0],
+            "look again": command(survivor, *names)[0]}
+    took["apply"], said = command(survivor, *names, "-apply")
+    former = re.search(r"The former replica stays in (\S+) until", said)[1]
     start = time.monotonic()
     survivor.start()
     while survivor.health() != 200:
@@ -65,13 +65,7 @@ def recover_once(cluster, survivor, lost):
         time.sleep(0.01)
     took["start"] = time.monotonic() - start
     took["write"] = write_s(survivor, cluster.client)
-    return took
-
-
-def drop_former(node):
-    """The operator deletes the replicas that recoveries have left."""
-    for folder in sorted(node.data.glob("raft*"), key=os.path.getmtime)[:-1]:
-        shutil.rmtree(folder)
+    return took, former
 
 
 def await_voters(cluster):
@@ -92,9 +86,10 @@ def row_recover():
     parts, copies = [], []
     for _ in range(min(measure.ROUNDS, ROUNDS)):
         c.await_equal_roots()
-        parts.append(recover_once(c, survivor, lost))
-        copies.append(copied_s(survivor))
-        drop_former(survivor)
+        took, former = recover_once(c, survivor, lost)
+        parts.append(took)
+        copies.append(copied_s(former, survivor.dir / "copy"))
+        shutil.rmtree(former)
         for node in lost:
             node.start()
         c.await_up()
@@ -104,4 +99,4 @@ def row_recover():
     measure.raw_data["recover"] = {"parts_s": parts, "copies_s": copies}
     result("recover", totals, "s", 30, 5, most=True,
            detail=f"{COUNT} keys: " + ", ".join(f"{name} {s:.2f} s" for name, s in middle.items()) +
-           f"; cp and sync of the data directory take {sorted(copies)[len(copies) // 2]:.2f} s")
+           f"; cp and sync of the former replica take {sorted(copies)[len(copies) // 2]:.2f} s")

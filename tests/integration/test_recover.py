@@ -1,5 +1,6 @@
 """A cluster again out of what is left after a majority is lost for good."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -75,6 +76,9 @@ def test_the_last_of_three_nodes_becomes_a_cluster_again():
         assert {name: content for name, content in files(one).items()
                 if name.startswith("raft/")} == {
                     name: content for name, content in before.items() if name.startswith("raft/")}
+        dumped = subprocess.run([HOLDFAST, "dump", "log", str(one.data)], text=True, check=True,
+                                capture_output=True).stdout
+        assert "l/core/recovered/0000000000000003" in dumped
         one.start()
         cluster.await_health({200}, [one])
         put(one, 50, 60)
@@ -206,6 +210,18 @@ def test_damage_is_named(part):
         assert part in said and re.search("damaged|corrupt|does not match", said), said
         assert files(one) == before
         assert not list(one.data.glob("raft-*"))
+
+
+def test_the_files_of_another_user_are_not_written(tmp_path):
+    """They would belong to the wrong one, and the node could not read them."""
+    other = tmp_path
+    if os.geteuid() == 0:
+        os.chown(other, 65534, 65534)
+    else:
+        other = "/"
+    done = subprocess.run([HOLDFAST, "operator", "raft", "recover", "-apply", str(other)], text=True,
+                          capture_output=True, check=False)
+    assert done.returncode == 1 and "run this command as that user" in done.stderr
 
 
 def test_a_directory_without_a_replica_is_refused(tmp_path):
