@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -139,6 +140,31 @@ def test_the_better_of_two_survivors_is_recovered():
         for node in cluster.nodes:
             check(node, 0, 60)
         assert (behind.data / "raft" / "identity").exists()
+
+
+def test_a_command_killed_at_any_moment_is_run_again():
+    with Cluster() as cluster:
+        one = cluster.nodes[0]
+        put(cluster.active(), 0, 50)
+        cluster.await_equal_roots()
+        for node in cluster.nodes:
+            node.kill()
+        words = [HOLDFAST, "operator", "raft", "recover", "-lost=node2", "-lost=node3", "-apply",
+                 str(one.data)]
+        killed = 0
+        for ms in range(0, 100, 4):
+            with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+                time.sleep(ms / 1000)
+                run.kill()
+                killed += run.wait() == -signal.SIGKILL
+        assert killed
+        again = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert again.returncode == 0 or "recovered already" in again.stderr, again.stderr
+        assert "recovered already" in recover(one, code=1)
+        one.start()
+        cluster.await_health({200}, [one])
+        check(one, 0, 50)
+        assert len(list(one.data.glob("raft*"))) == 2  # nothing is left of the other attempts
 
 
 def test_a_majority_needs_no_recovery():

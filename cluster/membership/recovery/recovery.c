@@ -311,12 +311,20 @@ static uint64_t usable_id(const struct recovery *r, uint64_t id)
     return id;
 }
 
+/* The number behind that of the former folder, so that another attempt finds what an interrupted
+ * one has left there, and removes it. */
+static uint64_t next_folder(const struct recovery *r)
+{
+    ASSERT(r->step.folder < UINT64_MAX);
+    return r->step.folder + 1;
+}
+
 static enum status recovery_decide(struct recovery *r, enum step step, uint64_t id,
                                    struct reason *reason)
 {
     struct initial_members none;
     static const uint8_t no_nonce[INITIAL_NONCE_BYTES];
-    struct step_record record = {.step = step, .id = id, .folder = id};
+    struct step_record record = {.step = step, .id = id, .folder = next_folder(r)};
     ASSERT(id > INITIAL_MEMBERS_MAX);
     initial_members_init(&none, NULL, 0, 0, no_nonce); /* an initial member must join (R13) */
     enum status st = step_file_save(r->fs, &record, &none);
@@ -332,7 +340,7 @@ enum status recovery_run(struct recovery *r, uint64_t id, struct reason *reason)
     struct rlog_position last;
     TRY(recovery_check(r, reason));
     id = usable_id(r, id);
-    step_folder(id, folder);
+    step_folder(next_folder(r), folder);
     TRY(make_txn(r, &txn));
     struct rlog_recover_plan plan = {.dir = folder,
                                      .id = id,

@@ -7,8 +7,8 @@
  *   2. write a new replica under a new raft id, in a folder of its own, durable
  *   3. rename `founding.new` to `founding`, which names the new folder: the decision
  *
- * On every other survivor (recovery_join) only step 3: `founding` names a folder that does not
- * exist yet, so the next start joins the recovered cluster as a new member.
+ * On every other survivor (recovery_join) only step 3: `founding` names the next folder, which the
+ * next start makes empty, so the node joins the recovered cluster as a new member.
  *
  *   - interrupted before 3: the node is as it was. The next attempt removes what was written.
  *   - interrupted behind 3: everything is done.

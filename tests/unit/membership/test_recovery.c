@@ -154,7 +154,14 @@ static void check_recovered(struct world *w, unsigned entries)
     assert_int_equal(s->last.index, entries + 2);
     assert_int_equal(s->last.term, 6); /* above the term that the survivor has seen */
     assert_int_equal(s->conf_index, entries + 1);
-    assert_string_not_equal(recovery_folder(r), MEMBER_RAFT_DIR);
+    assert_string_equal(recovery_folder(r), "raft-0000000000000001");
+    for (unsigned i = 0; i < w->fs->now.n; i++) { /* nothing is left of other attempts */
+        const char *path = w->fs->now.all[i].path;
+        bool known = strcmp(path, "raft") == 0 || strncmp(path, "raft/", 5) == 0 ||
+                     strncmp(path, recovery_folder(r), strlen(recovery_folder(r))) == 0 ||
+                     strncmp(path, STEP_FILE, strlen(STEP_FILE)) == 0;
+        assert_true(known);
+    }
     recovery_close(r);
 }
 
