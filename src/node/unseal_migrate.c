@@ -1,7 +1,6 @@
 /* The move of the cluster to another seal.
  *
- *   sealed ──enough shares, with migrate──▶ unsealed, keeps the key ──active: one transaction──▶
- * moved
+ *   sealed ─shares, with migrate─▶ unsealed, keeps the key ─active: one transaction─▶ moved
  *
  * Sealed to unsealed: unseal_share. To moved: the duty unseal_migrate.
  *
@@ -10,9 +9,8 @@
  * 2. The node that is active does the migration, so at least that node has the new configuration.
  *    The others may restart before or after, in any order.
  * 3. One transaction (state_migrate) wraps the root key by the new seal and moves the shares. A
- * crash before its commit leaves the old seal, a crash after it the new one.
- * 4. The root key stays the same, so nodes that are unsealed go on, whatever they are configured
- * for.
+ *    crash before its commit leaves the old seal, a crash after it the new one.
+ * 4. The root key stays the same, so unsealed nodes go on with any configuration.
  * 5. The node forgets the key when the stored seal has changed, and when it is sealed. */
 #include "node/unseal_internal.h"
 

@@ -16,7 +16,7 @@ from test_members import is_out, set_vote
 
 RAFT = "/v1/sys/storage/raft"
 PEER = f"{RAFT}/peer-unseal"
-ASKS_S = 6  # a sealed node asks every five seconds
+ASKS_S = 2  # a sealed node asks at its start and a second later, then less and less often
 
 
 class Peers(Shared):

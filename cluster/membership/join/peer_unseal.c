@@ -7,7 +7,13 @@
 
 #include <stdio.h>
 
-enum { ASK_EVERY_MS = 5000, REQUEST_MS = 15000, REPLY_MAX = 64 * 1024, SEALED_TEXT_MAX = 1024 };
+enum {
+    ASK_AGAIN_MS = 1000,
+    ASK_AGAIN_MAX_MS = 30000,
+    REQUEST_MS = 15000,
+    REPLY_MAX = 64 * 1024,
+    SEALED_TEXT_MAX = 1024
+};
 
 enum status peer_unseal_context(const char *cluster_id, const char *name, struct buf *out)
 {
@@ -62,6 +68,7 @@ static void take_reply(struct peer_unseal *p)
                    first != NULL ? (int)MIN(first->text.len, (size_t)160) : 0,
                    first != NULL ? (const char *)first->text.data : "");
         say_once(p, why.text);
+        p->again_ms = MIN(2 * p->again_ms, (uint64_t)ASK_AGAIN_MAX_MS); /* each is on record */
         return;
     }
     const struct text_value *data = text_get(reply, "data");
@@ -147,7 +154,7 @@ static void peer_unseal_changed(void *self, const struct rlog_status *raft)
     ASSERT(raft->n_members <= RLOG_MEMBERS_MAX);
     if (!p->enabled || p->calling || p->closing || p->host->removed || p->host->mesh == NULL ||
         p->host->phase != PHASE_MEMBER || raft->leader == 0 || raft->is_leader ||
-        (p->asked_ms != 0 && now - p->asked_ms < ASK_EVERY_MS) || !p->seal.wants(p->seal.ctx))
+        (p->asked_ms != 0 && now - p->asked_ms < p->again_ms) || !p->seal.wants(p->seal.ctx))
         return;
     p->asked_ms = now;
     for (unsigned i = 0; i < raft->n_members; i++)
@@ -160,6 +167,7 @@ static enum status peer_unseal_start(void *self, struct part_host *host)
     struct peer_unseal *p = self;
     ASSERT(p->host == NULL && p->client == NULL);
     p->host = host;
+    p->again_ms = ASK_AGAIN_MS;
     return ST_OK;
 }
 

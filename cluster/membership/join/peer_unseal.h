@@ -2,7 +2,7 @@
  * root key, if its configuration says so. The active node decides (api/sys/raft/sys_peer_unseal.c).
  * A part (cluster/membership/part.h). Raft thread.
  *
- *   IDLE ─every few seconds, while sealed by key shares─▶ ASKING ─key─▶ unsealed
+ *   IDLE ─now and then, while sealed by key shares─────▶ ASKING ─key─▶ unsealed
  *     ▲                                                      │
  *     └──────────── refused, no reply, or a wrong key ───────┘
  *
@@ -36,6 +36,7 @@ struct peer_unseal {
     struct box_key key; /* of the request under way */
     bool calling, closing;
     uint64_t asked_ms;  /* monotonic: when this node last asked */
+    uint64_t again_ms;  /* time until it asks again; longer after each refusal */
     struct reason said; /* the failure that was last logged, to log it once */
 };
 
