@@ -48,11 +48,11 @@ def approve(cluster, node, **fields):
     return cluster.active().call("POST", f"{PEER}/approve", {"server_id": node.name, **fields})
 
 
-def restart(cluster, node, **config):
+def restart(cluster, node, health=503, **config):
     assert node.stop() == 0
     node.config = {**node.config, **config}
     node.start()
-    cluster.await_health({503}, [node])
+    cluster.await_health({health}, [node])
 
 
 def stays_sealed(node, text, seconds=ASKS_S):
@@ -120,7 +120,8 @@ def test_a_node_without_an_approval_stays_sealed_and_one_approval_serves_once(cl
     # Approved before the restart, as in a rolling upgrade.
     by_shares(cluster, node)
     assert approve(cluster, node).status == 200
-    restart(cluster, node)
+    fresh_log(node)
+    restart(cluster, node, 473)
     opens(cluster, node)
     cluster.await_up()
     cluster.await_equal_roots()
@@ -179,7 +180,8 @@ def test_a_node_that_is_not_configured_or_was_sealed_does_not_ask(cluster):
         assert node.health() == 503
         time.sleep(0.2)
     assert "peer" not in node.log_text()
-    restart(cluster, node, peer_unseal=True)
+    fresh_log(node)
+    restart(cluster, node, 473, peer_unseal=True)
     opens(cluster, node)
     cluster.await_up()
 
