@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
-enum { CPUS_MAX = 64 * 1024, LINE = PATH_MAX + 256 };
+enum { CPUS_MAX = 64 * 1024, LINE = PATH_MAX + 256, BACKGROUND_NICE = 10 };
 
 /* Read the first line of the file `name` in `dir`. */
 static bool read_quota(const char *dir, const char *name, char line[static 64])
@@ -137,6 +138,11 @@ static unsigned affinity(void)
             return n;
     }
     return 0;
+}
+
+void cpus_background(void)
+{
+    (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + BACKGROUND_NICE);
 }
 
 unsigned cpus_usable(void)

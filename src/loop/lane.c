@@ -2,9 +2,6 @@
 #include "base/cpus.h"
 
 #include <signal.h>
-#include <sys/resource.h>
-
-enum { POOL_NICE = 10 };
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lane pool;
@@ -31,9 +28,8 @@ static void *lane_main(void *arg)
 {
     struct lane *lane = arg;
     struct lane_queue *queue = NULL;
-    /* sets the priority of this thread; where the system refuses, all threads are equal */
-    if (lane->nice != 0)
-        (void)setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + lane->nice);
+    if (lane->background)
+        cpus_background();
     (void)pthread_mutex_lock(&lane->lock); /* cannot fail: default mutex, never held twice */
     for (struct env_work *work; (work = lane_take(lane, &queue)) != NULL;) {
         (void)pthread_mutex_unlock(&lane->lock); /* cannot fail: this thread holds the lock */
@@ -45,11 +41,11 @@ static void *lane_main(void *arg)
     return NULL;
 }
 
-void lane_init(struct lane *lane, const char *name, size_t n_threads, int nice)
+void lane_init(struct lane *lane, const char *name, size_t n_threads, bool background)
 {
     sigset_t all, before;
     ASSERT(n_threads > 0 && n_threads <= LANE_THREADS_MAX);
-    *lane = (struct lane){.n_threads = n_threads, .nice = nice};
+    *lane = (struct lane){.n_threads = n_threads, .background = background};
     list_init(&lane->ready);
     ASSERT(pthread_mutex_init(&lane->lock, NULL) == 0);
     ASSERT(pthread_cond_init(&lane->ready_changed, NULL) == 0);
@@ -107,7 +103,7 @@ struct lane *lane_pool_ref(void)
     (void)pthread_mutex_lock(&pool_lock); /* cannot fail: default mutex */
     if (pool_refs++ == 0)
         lane_init(&pool, "hf-pool", MIN(MAX((size_t)cpus_usable(), 2), (size_t)LANE_THREADS_MAX),
-                  POOL_NICE);
+                  true);
     (void)pthread_mutex_unlock(&pool_lock); /* cannot fail: this thread holds the lock */
     return &pool;
 }

@@ -15,7 +15,7 @@ struct lane {
     struct list ready; /* queues that hold work; `lock` guards this and all members below */
     bool stopping;
     size_t n_threads;
-    int nice;
+    bool background;
     pthread_t threads[LANE_THREADS_MAX];
 };
 
@@ -27,9 +27,9 @@ struct lane_queue {
     void *owner;
 };
 
-/* Start `n_threads` threads named `name`, `nice` steps below the priority of the process. Aborts
- * when the system has none: the program cannot do its work without. */
-void lane_init(struct lane *lane, const char *name, size_t n_threads, int nice);
+/* Start `n_threads` threads named `name`, in the background (base/cpus.h) or not. Aborts when the
+ * system has none: the program cannot do its work without. */
+void lane_init(struct lane *lane, const char *name, size_t n_threads, bool background);
 
 /* Run all queued work, then end the threads. */
 void lane_done(struct lane *lane);

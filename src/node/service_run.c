@@ -2,6 +2,7 @@
  * service does not need the replica to be linked. */
 #include "node/service.h"
 
+#include "base/cpus.h"
 #include "loop/loop.h"
 
 enum { IDLE_POLL_MS = 5 };
@@ -107,6 +108,7 @@ void *service_main(void *arg)
 {
     struct service *s = arg;
     s->self = pthread_self();
+    cpus_background();
     s->row->run(s);
     wait_until_idle(s);
     env_post(s->all->host->env, &s->gone);
