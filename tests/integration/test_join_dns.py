@@ -129,7 +129,7 @@ def test_each_address_of_a_name_is_tried(cluster, names):
     asked = cluster.standbys()[0]
     how = {"leader_ca_cert": tls_ca(cluster), "join_token": make_token(cluster),
            "auto_join_port": asked.client_port}
-    # Nobody listens at any of them.
+    # No process listens at any of these addresses.
     names.known = {asked.name: ["127.0.0.2", "127.0.0.3", "127.0.0.4"]}
     refused(join(node, auto_join=f"provider=dns name={asked.name}", **how), asked.name, 503)
     for address in names.known[asked.name]:

@@ -436,17 +436,22 @@ def test_an_active_node_with_the_old_seal_does_not_move_the_cluster_back(movable
     movable.check_after_a_crash("b")
 
 
+def restart_to_leave_the_seal(cluster, node):
+    """With the cluster's static seal disabled; the node waits for shares that migrate."""
+    node.stop()
+    key = str(cluster.dir / "seal.key")
+    node.config = {"seal": {"static": {"key_file": key, "key_id": "test", "disabled": True}}}
+    node.start()
+    deadline = time.monotonic() + PATIENCE_S
+    while not (node.health() == 503 and seal_status(node)["migration"]):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
 def test_without_recovery_keys_the_seal_stays():
     with Keyless() as cluster:
         node = cluster.standbys()[0]
-        node.stop()
-        key = str(cluster.dir / "seal.key")
-        node.config = {"seal": {"static": {"key_file": key, "key_id": "test", "disabled": True}}}
-        node.start()
-        deadline = time.monotonic() + PATIENCE_S
-        while not (node.health() == 503 and seal_status(node)["migration"]):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        restart_to_leave_the_seal(cluster, node)
         refused(give(node, "00" * 33, migrate=True), "there is no recovery key")
 
 
@@ -454,14 +459,7 @@ def test_the_command_line_migrates(tmp_path):
     with Recoverable() as cluster:
         node = cluster.standbys()[0]
         cli = Cli(cluster, tmp_path, cluster.nodes.index(node))
-        node.stop()
-        key = str(cluster.dir / "seal.key")
-        node.config = {"seal": {"static": {"key_file": key, "key_id": "test", "disabled": True}}}
-        node.start()
-        deadline = time.monotonic() + PATIENCE_S
-        while not (node.health() == 503 and seal_status(node)["migration"]):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        restart_to_leave_the_seal(cluster, node)
         told = cli("status", code=2).stdout
         assert re.search(r"Seal Migration in Progress +true", told) and "with migrate" in told
         first, second = cluster.recovery_keys[:2]
