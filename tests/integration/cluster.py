@@ -210,7 +210,7 @@ class Node:
 
     def kill(self):
         """As a crash: nothing is flushed, nothing is said."""
-        self.cluster.calls.crashed = True
+        self.cluster.calls.kills[self.name] += 1
         self.end()
 
     def end(self):

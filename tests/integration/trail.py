@@ -32,7 +32,7 @@ class Calls:
 
     def __init__(self):
         self.answered = []
-        self.crashed = False  # a node was killed
+        self.kills = collections.Counter()  # name of a node: how often it was killed
         self.nameless = collections.Counter()  # (path, status) of answers that have no id
 
     def note(self, port, method, target, answer):
@@ -84,6 +84,7 @@ class Trail:
         self.paths = {}
         self.ended = collections.Counter()  # (path, status) of the records of replies
         self.problems = []
+        self.torn = collections.defaultdict(list)  # name of a node: lines that are no record
         for path in sorted(folder.glob(f"*/{FILE}")):
             self.read(path.parent.name, path)
 
@@ -93,7 +94,7 @@ class Trail:
                 try:
                     record = json.loads(line)
                 except ValueError:
-                    self.problems.append(f"{name}: line {number} is no record: {line[:200]!r}")
+                    self.torn[name].append(f"line {number} is no record: {line[:200]!r}")
                     continue
                 request_id = record["request"]["id"]
                 self.kinds[request_id].append((name, record["type"]))
@@ -103,6 +104,9 @@ class Trail:
                     self.ended[place, record["response"]["http_status"]] += 1
 
     def judge(self, calls):
+        # The kernel may end a write between two pages when its process is killed: one line a kill.
+        for name, lines in self.torn.items():
+            self.problems += [f"{name}: {line}" for line in lines[calls.kills[name]:]]
         for port, method, path, status, request_id in calls.answered:
             if path in UNRECORDED:
                 continue
@@ -111,7 +115,7 @@ class Trail:
                 continue
             places = {name for name, _ in self.kinds.get(request_id, [])}
             # A repeated reply has the id of the first try, whose node ended before it recorded one.
-            if calls.crashed and found == ["request"] and self.ended[path[:PATH_MAX], status]:
+            if calls.kills and found == ["request"] and self.ended[path[:PATH_MAX], status]:
                 continue
             if found != ["request", "response"] or len(places) != 1:
                 self.problems.append(
