@@ -35,6 +35,24 @@ void text_uuid_of(const uint8_t random[TEXT_UUID_RANDOM], char ret_uuid[TEXT_UUI
     ASSERT(ret_uuid[14] == '4'); /* the version of the UUID */
 }
 
+enum status text_uuid_parse(struct bytes text, char ret_uuid[TEXT_UUID_LEN + 1])
+{
+    char lower[TEXT_UUID_LEN + 1] = {0};
+    if (text.len != TEXT_UUID_LEN)
+        return ST_INVALID;
+    for (size_t i = 0; i < TEXT_UUID_LEN; i++) {
+        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+        char c = (char)(text.data[i] >= 'A' && text.data[i] <= 'F' ? text.data[i] | 0x20
+                                                                    : text.data[i]);
+        bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+        if (dash ? c != '-' : !digit)
+            return ST_INVALID;
+        lower[i] = c;
+    }
+    memcpy(ret_uuid, lower, sizeof lower);
+    return ST_OK;
+}
+
 void text_uuid(struct env *env, char ret_uuid[TEXT_UUID_LEN + 1])
 {
     uint8_t random[TEXT_UUID_RANDOM];

@@ -13,5 +13,8 @@ void text_uuid(struct env *env, char ret_uuid[TEXT_UUID_LEN + 1]);
 /* A UUID made of the caller's random bytes, terminated. */
 enum { TEXT_UUID_RANDOM = 16 };
 void text_uuid_of(const uint8_t random[TEXT_UUID_RANDOM], char ret_uuid[TEXT_UUID_LEN + 1]);
+/* Read a UUID of any version, "8-4-4-4-12" hex digits in either case, into lower case, terminated.
+ * ST_INVALID. */
+NODISCARD enum status text_uuid_parse(struct bytes text, char ret_uuid[TEXT_UUID_LEN + 1]);
 
 #endif

@@ -36,11 +36,33 @@ static void a_uuid_is_of_version_4(void **ctx)
     assert_true(first[8] == '-' && first[13] == '-' && first[18] == '-' && first[23] == '-');
 }
 
+static void a_uuid_is_read_in_either_case(void **ctx)
+{
+    (void)ctx;
+    static const char *const refused[] = {
+        "",
+        "0123abcd-0123-4567-89ab-0123456789a",
+        "0123abcd-0123-4567-89ab-0123456789abc",
+        "0123abcd-0123-4567-89ab-0123456789ag",
+        "0123abcd_0123-4567-89ab-0123456789ab",
+        "0123abcd-0123-4567-89ab0-123456789ab",
+        "0123abcd-0123-4567-89ab-0123456789a`",
+        "{123abcd-0123-4567-89ab-0123456789a}",
+    };
+    char uuid[TEXT_UUID_LEN + 1] = "unchanged";
+    for (size_t i = 0; i < ARRAY_LEN(refused); i++)
+        assert_status(text_uuid_parse(bytes_str(refused[i]), uuid), ST_INVALID);
+    assert_string_equal(uuid, "unchanged");
+    assert_status(text_uuid_parse(BYTES("0123ABCD-0123-4567-89aB-0123456789Ef"), uuid), ST_OK);
+    assert_string_equal(uuid, "0123abcd-0123-4567-89ab-0123456789ef");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_text_uses_every_digit_equally),
         cmocka_unit_test(a_uuid_is_of_version_4),
+        cmocka_unit_test(a_uuid_is_read_in_either_case),
     };
     fake_env_init(&env, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
