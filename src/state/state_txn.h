@@ -113,6 +113,17 @@ NODISCARD enum status state_newest(struct state_txn *txn, struct bytes prefix,
                                    uint64_t *ret_version);
 /* state_newest without a precondition: for copies of settings that a node keeps. */
 uint64_t state_changed(const struct state_txn *txn, struct bytes prefix);
+/* The index of a key, for clients that wait for a change: the version that last changed the key; if
+ * the key is absent, the newest version of its nearest ancestor. The index of a prefix: the newest
+ * version below the prefix, deletions included. After a restore both are at least the version of
+ * the restore, so neither ever falls. The keys are those of the pinned state, without staged
+ * writes. No index is a precondition. */
+struct state_index {
+    uint64_t version;
+    bool present; /* the key exists, or a key begins with the prefix */
+};
+struct state_index state_index_of(const struct state_txn *txn, struct bytes key);
+struct state_index state_index_below(const struct state_txn *txn, struct bytes prefix);
 /* The number of the pinned state in the order in which this process published its states. */
 uint64_t state_generation(const struct state_txn *txn);
 

@@ -267,6 +267,22 @@ uint64_t state_changed(const struct state_txn *txn, struct bytes prefix)
     return store_newest(&txn->pin, prefix);
 }
 
+struct state_index state_index_of(const struct state_txn *txn, struct bytes key)
+{
+    struct store_item item;
+    ASSERT(txn->open);
+    bool present = store_get(&txn->pin, key, &item) == ST_OK;
+    uint64_t version = present ? item.modified : store_newest(&txn->pin, key);
+    return (struct state_index){MAX(version, core_restored(&txn->pin)), present};
+}
+
+struct state_index state_index_below(const struct state_txn *txn, struct bytes prefix)
+{
+    ASSERT(txn->open);
+    uint64_t version = MAX(store_newest(&txn->pin, prefix), core_restored(&txn->pin));
+    return (struct state_index){version, store_count(&txn->pin, prefix) != 0};
+}
+
 uint64_t state_generation(const struct state_txn *txn)
 {
     ASSERT(txn->open);

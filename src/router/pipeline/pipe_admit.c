@@ -72,6 +72,8 @@ static void reset_reply(struct req *req)
     req->body = NULL;
     req->told = NULL;
     req->begins_attempt = false;
+    req->index = 0;
+    req->watches = NULL;
 }
 
 /* Begin a transaction, and clear what an earlier run left. */

@@ -62,6 +62,34 @@ enum status req_key(const struct req *req, const char *path, struct bytes *ret_k
     return mount_key(req->arena, req->ns, req->mount, path, ret_key);
 }
 
+static enum status note_watch(struct req *req, struct bytes key, bool prefix)
+{
+    ASSERT(req_in_txn(req));
+    bool valid = prefix ? rlog_txn_prefix_valid(key) : rlog_txn_key_valid(key);
+    if (!valid || !bytes_has_prefix(key, BYTES(STATE_SHARED)))
+        return ST_INVALID;
+    struct req_watch *noted = arena_alloc(req->arena, sizeof *noted);
+    uint8_t *copy = arena_dup(req->arena, key);
+    if (noted == NULL || copy == NULL)
+        return ST_NOMEM;
+    struct state_index found =
+        prefix ? state_index_below(req->txn, key) : state_index_of(req->txn, key);
+    *noted = (struct req_watch){req->watches, bytes_of(copy, key.len), prefix, found.present};
+    req->watches = noted;
+    req->index = MAX(req->index, found.version);
+    return ST_OK;
+}
+
+enum status req_watch_key(struct req *req, struct bytes key)
+{
+    return note_watch(req, key, false);
+}
+
+enum status req_watch_prefix(struct req *req, struct bytes prefix)
+{
+    return note_watch(req, prefix, true);
+}
+
 struct text_writer req_reply_begin(struct req *req)
 {
     ASSERT(req->reply.kind == REPLY_NONE);

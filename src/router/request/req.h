@@ -10,6 +10,7 @@
 #include "auth/acl_cache.h"
 #include "auth/token.h"
 #include "mount/mount.h"
+#include "router/request/block.h"
 #include "router/table/route.h"
 
 struct fs_file;
@@ -57,8 +58,8 @@ struct req_reply {
     struct req_leases leases;
 };
 
-/* Files and followers that a route's `outside` gets and returns. `outside` runs when there is no transaction any
- * more. */
+/* Files and followers that a route's `outside` gets and returns. `outside` runs when there is no
+ * transaction any more. */
 struct req_files {
     struct fs_file *upload; /* file with the body of a ROUTE_UPLOAD; the router closes it */
     uint64_t upload_bytes;
@@ -92,7 +93,7 @@ struct req {
     struct acl_cache *acls;          /* ACL cache of the worker */
     struct bytes bearer;             /* the token as the client sent it */
     const char *peer;                /* address and port of the client */
-    const char *member; /* name of the member that makes this request for itself; NULL: a client */
+    const char *member;  /* name of the member that makes this request for itself; NULL: a client */
     struct bytes accept; /* header Accept, for ROUTE_OPEN_METRICS alone; data NULL: absent */
     struct bytes accept_encoding;      /* header Accept-Encoding, for ROUTE_TOKEN_OPTIONAL alone */
     struct openapi_cache *docs;        /* OpenAPI cache of the worker */
@@ -108,10 +109,14 @@ struct req {
     const struct text_value *data;  /* the body, or the query of a read: an object, never NULL */
     const struct text_value *query; /* the query: an object, never NULL */
     struct route_params params;
-    const void *body;   /* the body, decoded by the route's schema */
-    void *prepared;     /* result of `prepare`, in the arena; kept when the handler runs again */
-    int64_t now_ms;     /* cluster time of the request */
-    uint16_t feature;   /* feature level of the cluster */
+    const void *body; /* the body, decoded by the route's schema */
+    void *prepared;   /* result of `prepare`, in the arena; kept when the handler runs again */
+    int64_t now_ms;   /* cluster time of the request */
+    uint16_t feature; /* feature level of the cluster */
+    struct req_block block; /* set by the dialect */
+    /* The index of the result: the greatest of the keys and prefixes that the handler watches. 0:
+     * the handler watches none. */
+    uint64_t index;
     int64_t wrap_ttl_s; /* how long the wrapped reply is kept; 0: the reply is not wrapped */
     struct req_reply reply;
     struct req_files files;
@@ -133,6 +138,7 @@ struct req {
     bool help;                  /* ?help=1: the client asks for help about the path */
     bool help_open;             /* every valid token may ask for help about the path */
     struct route_others others; /* methods of the path; set if `matched` is ST_UNSUPPORTED */
+    struct req_watch *watches;  /* of the handler, the latest first */
 };
 
 /* The text that the route's pattern captured as `name`. */

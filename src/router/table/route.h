@@ -68,6 +68,8 @@ enum route_flag {
     ROUTE_STAYS = 1 << 24,
     /* A probe that shows no stored data: audit devices do not record its requests. */
     ROUTE_UNRECORDED = 1 << 25,
+    /* A GET whose result has an index (req_watch_key): a client may wait for a newer result. */
+    ROUTE_BLOCKING = 1 << 26,
 };
 
 struct route {
