@@ -18,7 +18,7 @@ enum {
     /* most bytes of remembered replies; above, the window shrinks */
     RLOG_ID_BYTES_MAX = 64 * 1024 * 1024,
     RLOG_FEATURE_FIRST = 1, /* feature level of a new cluster */
-    RLOG_FEATURE = 2,       /* highest feature level this program understands */
+    RLOG_FEATURE = 3,       /* highest feature level this program understands */
 };
 
 /* First segments of every key. Local keys are in neither the WAL nor the compared root, and count

@@ -11,6 +11,7 @@ from cluster import HOLDFAST, PATIENCE_S, STEADY, TOP, Recoverable
 from test_chaos import SEED
 from writers import Writer
 
+LEVEL = 3  # feature level of this build
 WRITERS = 4
 WRITES_BETWEEN = 20  # acknowledged to each writer before the next node stops
 MOVING = ("kv?list=true", "kv?scan=true",  # the writers write there
@@ -131,15 +132,15 @@ def upgrade(cluster, writers, older, filler):
     active.program = HOLDFAST
     active.start()
     cluster.await_up()
-    await_true("every member reports", lambda: cluster.feature_level() == (1, [2, 2, 2]))
+    await_true("every member reports", lambda: cluster.feature_level() == (1, [LEVEL] * 3))
     await_writes(writers)
-    assert cluster.feature_level() == (1, [2, 2, 2])
+    assert cluster.feature_level() == (1, [LEVEL] * 3)
     refuse_later_records(cluster)
     go_back(cluster, older, filler, writers)
-    await_true("every member reports", lambda: cluster.feature_level() == (1, [2, 2, 2]))
+    await_true("every member reports", lambda: cluster.feature_level() == (1, [LEVEL] * 3))
     make_tokens(filler, "last", "10s")
     hold_level(cluster, False)
-    await_true("the level rises", lambda: cluster.feature_level() == (2, [2, 2, 2]))
+    await_true("the level rises", lambda: cluster.feature_level() == (LEVEL, [LEVEL] * 3))
     await_writes(writers)
 
 
@@ -229,6 +230,6 @@ def test_no_acknowledged_write_is_lost_while_nodes_are_replaced():
         cluster.start()
         cluster.await_up()
         check_writes(cluster, writers)
-        assert [metric(cluster, node, "holdfast_feature_level") for node in cluster.nodes] == [2] * 3
+        assert [metric(cluster, node, "holdfast_feature_level") for node in cluster.nodes] == [LEVEL] * 3
         refuse_older(cluster, older)
         check_writes(cluster, writers)

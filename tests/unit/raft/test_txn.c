@@ -596,9 +596,11 @@ static void an_entry_header_out_of_range_is_refused(void **state)
         size_t at;
         uint8_t value;
         enum status st;
-    } cases[] = {{0, 1, ST_UNSUPPORTED}, {0, 3, ST_UNSUPPORTED}, {1, 1, ST_UNSUPPORTED},
-                 {2, 3, ST_UNSUPPORTED}, {3, 1, ST_UNSUPPORTED}, {11, 0x80, ST_INVALID},
-                 {12, 0, ST_INVALID},    {12, 2, ST_INVALID},    {15, 1, ST_INVALID}};
+    } cases[] = {{0, 1, ST_UNSUPPORTED}, {0, 3, ST_UNSUPPORTED},
+                 {1, 1, ST_UNSUPPORTED}, {2, RLOG_FEATURE + 1, ST_UNSUPPORTED},
+                 {3, 1, ST_UNSUPPORTED}, {11, 0x80, ST_INVALID},
+                 {12, 0, ST_INVALID},    {12, 2, ST_INVALID},
+                 {15, 1, ST_INVALID}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         uint8_t old = entry.data[cases[i].at];
         entry.data[cases[i].at] = cases[i].value;
