@@ -1,4 +1,4 @@
-/* What the parts of the registry share: rules, policies and tokens of this folder, and the API. */
+/* Constants that rules, policies and tokens of the registry share. */
 #ifndef HOLDFAST_AUTH_REGISTRY_H
 #define HOLDFAST_AUTH_REGISTRY_H
 

@@ -1,5 +1,6 @@
 #include "auth/token.h"
 #include "auth/policy.h"
+#include "auth/policy_list.h"
 #include "auth/token_accessor.h"
 #include "auth/token_batch.h"
 #include "auth/token_cache.h"
@@ -24,7 +25,7 @@ static enum status put_id(const struct auth_scope *s, struct bytes bearer,
     return ST_OK;
 }
 
-static enum status id_of(const struct auth_scope *s, struct bytes bearer, const char **ret_id)
+enum status auth_token_id(const struct auth_scope *s, struct bytes bearer, const char **ret_id)
 {
     char *id = arena_alloc(s->txn->arena, AUTH_TOKEN_ID_LEN + 1);
     if (id == NULL)
@@ -43,6 +44,15 @@ static bool has_expired(const struct auth_scope *s, int64_t expire_ms)
     if (planted(PLANT_R16_TOKEN_CLOCK))
         now_ms = env_wall_ms(state_env(s->txn->state));
     return expire_ms != 0 && now_ms >= expire_ms;
+}
+
+/* Whether the API of the scope takes a token of this kind. Every API takes a root token of the
+ * secrets service. */
+static bool is_taken(const struct auth_scope *s, const struct auth_token *token)
+{
+    if (token->kind == s->kind)
+        return true;
+    return token->kind == TOKEN_SECRETS && policy_list_is_root(&token->policies);
 }
 
 /* Read all ancestors, from `parent` up. *held is a reference: the text that `parent` points to lies
@@ -145,9 +155,11 @@ enum status auth_token_load(const struct auth_scope *s, struct bytes bearer,
         if (st == ST_OK)
             st = batch_check(s, &token);
     } else {
-        TRY(id_of(s, bearer, &id));
+        TRY(auth_token_id(s, bearer, &id));
         st = auth_token_load_id(s, id, &token);
     }
+    if (st == ST_OK && !is_taken(s, &token))
+        return ST_DENIED;
     if (st == ST_OK)
         *ret_token = token;
     return st == ST_NOT_FOUND ? ST_DENIED : st;
@@ -159,7 +171,7 @@ static enum status kept_check(const struct auth_scope *s, const struct token_ref
 {
     const struct auth_token *kept = token_ref_get(ref);
     bool orphan = kept->orphan;
-    if (has_expired(s, kept->expire_ms))
+    if (has_expired(s, kept->expire_ms) || !is_taken(s, kept))
         return ST_NOT_FOUND;
     TRY(ancestors_check(s, kept->parent, &orphan));
     *ret_token = kept;
@@ -245,11 +257,22 @@ static enum status by_indexed(const struct auth_scope *s, const char *accessor,
     return id == NULL ? ST_NOMEM : auth_token_load_id(s, id, ret_token);
 }
 
-enum status auth_token_find(const struct auth_scope *s, const char *accessor,
-                            struct auth_token *ret_token)
+enum status auth_token_find_any(const struct auth_scope *s, const char *accessor,
+                                struct auth_token *ret_token)
 {
     enum status st = by_derived(s, accessor, ret_token);
     return st == ST_NOT_FOUND ? by_indexed(s, accessor, ret_token) : st;
+}
+
+enum status auth_token_find(const struct auth_scope *s, const char *accessor,
+                            struct auth_token *ret_token)
+{
+    struct auth_token token;
+    TRY(auth_token_find_any(s, accessor, &token));
+    if (token.kind != s->kind)
+        return ST_NOT_FOUND;
+    *ret_token = token;
+    return ST_OK;
 }
 
 enum status auth_token_from(const struct auth_token *token, const char *peer)
@@ -343,10 +366,34 @@ enum status auth_token_create(const struct auth_scope *s, struct env *env, struc
         return batch_seal(s, token, bearer);
     if (!chosen)
         TRY(draw_bearer(s, env, bearer));
-    TRY(id_of(s, bytes_str(*bearer), &token->id));
+    TRY(auth_token_id(s, bytes_str(*bearer), &token->id));
     if (chosen)
         TRY(claim_id(s, token->id));
     TRY(put_accessor(s, env, chosen, token));
+    return token_store_add(s, token);
+}
+
+enum status auth_token_is_used(const struct auth_scope *s, struct bytes text, bool *ret_used)
+{
+    struct bytes key;
+    const char *id;
+    *ret_used = true;
+    TRY(auth_token_id(s, text, &id));
+    enum status st = token_store_exists(s, id);
+    if (st != ST_NOT_FOUND)
+        return st;
+    TRY(state_ns_key(s->txn->arena, s->ns, "accessor", text, NULL, &key));
+    st = state_exists(s->txn, key);
+    *ret_used = st == ST_OK;
+    return st == ST_NOT_FOUND ? ST_OK : st;
+}
+
+enum status auth_token_add(const struct auth_scope *s, struct bytes bearer,
+                           struct auth_token *token)
+{
+    ASSERT(token->kind != TOKEN_SECRETS && token->accessor[0] != '\0');
+    ASSERT(token->expire_ms == 0 || token->expire_ms > s->now_ms);
+    TRY(auth_token_id(s, bearer, &token->id));
     return token_store_add(s, token);
 }
 

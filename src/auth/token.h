@@ -29,8 +29,9 @@
 
 #include "auth/token_store.h"
 
-/* Find the valid token of a bearer. ST_DENIED: there is none, it has expired, or one of its
- * ancestors has ended. ST_SEALED, ST_CORRUPT, ST_NOMEM, ST_CRYPTO. */
+/* Find the valid token of a bearer. ST_DENIED: there is none, it has expired, one of its ancestors
+ * has ended, or it is of another kind than scope->kind. But every API takes a root token of the
+ * secrets service. ST_SEALED, ST_CORRUPT, ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status auth_token_load(const struct auth_scope *scope, struct bytes bearer,
                                       struct auth_token *ret_token);
 /* auth_token_load without a copy, for a caller that needs the token of every request. The token
@@ -38,11 +39,15 @@ NODISCARD enum status auth_token_load(const struct auth_scope *scope, struct byt
 NODISCARD enum status auth_token_hold(const struct auth_scope *scope, struct bytes bearer,
                                       const struct auth_token **ret_token,
                                       struct token_ref **ret_ref);
-/* auth_token_load by id, and by accessor; ST_NOT_FOUND in place of ST_DENIED. */
+/* auth_token_load by id, of every kind; ST_NOT_FOUND in place of ST_DENIED. */
 NODISCARD enum status auth_token_load_id(const struct auth_scope *scope, const char *id,
                                          struct auth_token *ret_token);
+/* auth_token_load by accessor, of the kind scope->kind alone, and of every kind; ST_NOT_FOUND in
+ * place of ST_DENIED. */
 NODISCARD enum status auth_token_find(const struct auth_scope *scope, const char *accessor,
                                       struct auth_token *ret_token);
+NODISCARD enum status auth_token_find_any(const struct auth_scope *scope, const char *accessor,
+                                          struct auth_token *ret_token);
 
 /* Whether the token may be used from `peer`, an address with or without a port. A token bound to
  * addresses may not be used from an unknown address. ST_DENIED. */
@@ -59,6 +64,19 @@ NODISCARD enum status auth_token_use(const struct auth_scope *scope, struct auth
  * exist. ST_TOO_BIG: a batch token would be longer than AUTH_TOKEN_MAX. Else as state_put. */
 NODISCARD enum status auth_token_create(const struct auth_scope *scope, struct env *env,
                                         struct auth_token *token, const char **bearer);
+/* Whether `text` is the bearer or the accessor of a stored token, of whatever kind. Expired tokens
+ * count until their records are deleted. As state_exists. */
+NODISCARD enum status auth_token_is_used(const struct auth_scope *scope, struct bytes text,
+                                         bool *ret_used);
+/* Stage a new token of another kind than TOKEN_SECRETS. The caller sets kind, accessor, part and
+ * times; this function sets the id. auth_token_is_used has found neither bearer nor accessor in
+ * use, in this transaction. As state_put. */
+NODISCARD enum status auth_token_add(const struct auth_scope *scope, struct bytes bearer,
+                                     struct auth_token *token);
+/* The id of a bearer, in the arena. ST_SEALED, ST_CRYPTO, ST_NOMEM. */
+NODISCARD enum status auth_token_id(const struct auth_scope *scope, struct bytes bearer,
+                                    const char **ret_id);
+
 /* A token with the root policy that never expires, for auth_token_create. Its path is
  * AUTH_ROOT_PATH; tokens that requests create never have this path. */
 #define AUTH_ROOT_PATH "auth/token/root"

@@ -30,6 +30,8 @@ static enum status token_lease_find(const struct lease_scope *s, struct lease *l
     const char *its = lease_id(s->txn->arena, token->path, token->id);
     if (its == NULL)
         return ST_NOMEM;
+    if (token->kind != TOKEN_SECRETS) /* the index does not name tokens of other kinds */
+        return ST_NOT_FOUND;
     if (token->expire_ms == 0 || strcmp(its, lease->id) != 0)
         return ST_NOT_FOUND;
     lease->issued_ms = token->created_ms;

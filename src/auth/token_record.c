@@ -2,6 +2,7 @@
 
 enum {
     FORMAT = 1,
+    FORMAT_KIND = 2,
     FLAG_RENEWABLE = 1,
     FLAG_BATCH = 2,
     FLAG_BOUND = 4,
@@ -9,6 +10,18 @@ enum {
     FLAG_DERIVED = 16,
     FLAGS = 31
 };
+
+const char *token_kind_name(enum token_kind kind)
+{
+    static const char *const names[TOKEN_KINDS] = {
+        [TOKEN_SECRETS] = "secrets",
+        [TOKEN_REGISTRY] = "registry",
+        [TOKEN_SCHEDULER] = "scheduler",
+        [TOKEN_PLATFORM] = "platform",
+    };
+    ASSERT((unsigned)kind < TOKEN_KINDS);
+    return names[kind];
+}
 
 bool auth_token_is_batch(const struct auth_token *token)
 {
@@ -34,9 +47,32 @@ static void put_number(struct buf *out, int64_t n)
     buf_add_varint(out, (uint64_t)n);
 }
 
+static void put_texts(struct buf *out, const struct field_strings *texts)
+{
+    buf_add_varint(out, texts->n);
+    for (size_t i = 0; i < texts->n; i++)
+        put_text(out, texts->items[i]);
+}
+
+static void put_kind(const struct auth_token *t, struct buf *out)
+{
+    ASSERT(t->kind < TOKEN_KINDS);
+    ASSERT(t->parent[0] == '\0' && t->num_uses == 0 && !t->keeps);
+    buf_add_u8(out, FORMAT_KIND);
+    buf_add_u8(out, (uint8_t)t->kind);
+    put_number(out, t->expire_ms);
+    put_number(out, t->created_ms);
+    put_text(out, t->accessor);
+    put_texts(out, &t->policies);
+    buf_add_block(out, t->part);
+}
+
 void token_record_put(const struct auth_token *t, struct buf *out)
 {
-
+    if (t->kind != TOKEN_SECRETS) {
+        put_kind(t, out);
+        return;
+    }
     buf_add_u8(out, FORMAT);
     buf_add_u8(out, (uint8_t)((t->renewable ? FLAG_RENEWABLE : 0) |
                               (auth_token_is_batch(t) ? FLAG_BATCH : 0) |
@@ -56,9 +92,7 @@ void token_record_put(const struct auth_token *t, struct buf *out)
     put_text(out, t->path);
     put_text(out, t->role);
     put_text(out, t->entity_id);
-    buf_add_varint(out, t->policies.n);
-    for (size_t i = 0; i < t->policies.n; i++)
-        put_text(out, t->policies.items[i]);
+    put_texts(out, &t->policies);
     buf_add_varint(out, t->meta.n);
     for (size_t i = 0; i < 2 * t->meta.n; i++)
         put_text(out, t->meta.pairs[i]);
@@ -143,9 +177,61 @@ static uint8_t read_head(struct reader *r, int64_t *ret_expire_ms, const char **
     return flags;
 }
 
+struct auth_token auth_token_of_kind(enum token_kind kind)
+{
+    ASSERT(kind != TOKEN_SECRETS);
+    return (struct auth_token){
+        .kind = kind,
+        .id = "",
+        .parent = "",
+        .accessor = "",
+        .display_name = "",
+        .path = "",
+        .type = token_kind_name(kind),
+        .role = "",
+        .entity_id = "",
+        .policies = {.given = true},
+        .meta = {.given = true},
+        .bound_cidrs = {.given = true},
+        .orphan = true,
+    };
+}
+
+/* Read the policies, as a list and as they are encoded. */
+static enum status read_policies(struct reader *r, struct arena *arena, struct auth_token *t)
+{
+    const uint8_t *from = r->at;
+    TRY(read_texts(r, arena, 1, &t->policies.items, &t->policies.n));
+    t->policies_text = bytes_of(from, (size_t)(r->at - from));
+    /* hash once here, instead of once for each request that finds the token in the cache */
+    t->policies_hash = bytes_hash(t->policies_text);
+    return ST_OK;
+}
+
+static enum status read_kind(struct bytes record, struct arena *arena, struct auth_token *ret_token)
+{
+    struct reader r = reader_of(record);
+    uint8_t format = reader_u8(&r), kind = reader_u8(&r);
+    ASSERT(format == FORMAT_KIND);
+    if (kind == TOKEN_SECRETS || kind >= TOKEN_KINDS)
+        return ST_CORRUPT;
+    struct auth_token t = auth_token_of_kind((enum token_kind)kind);
+    t.expire_ms = read_below(&r, TEXT_EXPIRY_END);
+    t.created_ms = read_below(&r, TEXT_CLOCK_END);
+    t.accessor = read_text(&r);
+    TRY(read_policies(&r, arena, &t));
+    t.part = reader_block(&r);
+    if (reader_end(&r) != ST_OK)
+        return ST_CORRUPT;
+    *ret_token = t;
+    return ST_OK;
+}
+
 enum status token_record_read(struct bytes record, struct arena *arena,
                               struct auth_token *ret_token)
 {
+    if (record.len != 0 && record.data[0] == FORMAT_KIND)
+        return read_kind(record, arena, ret_token);
     struct reader r = reader_of(record);
     struct auth_token t = {.id = ""};
 
@@ -167,11 +253,7 @@ enum status token_record_read(struct bytes record, struct arena *arena,
     t.path = read_text(&r);
     t.role = read_text(&r);
     t.entity_id = read_text(&r);
-    const uint8_t *policies = r.at;
-    TRY(read_texts(&r, arena, 1, &t.policies.items, &t.policies.n));
-    t.policies_text = bytes_of(policies, (size_t)(r.at - policies));
-    /* hash once here, instead of once for each request that finds the token in the cache */
-    t.policies_hash = bytes_hash(t.policies_text);
+    TRY(read_policies(&r, arena, &t));
     TRY(read_texts(&r, arena, 2, &t.meta.pairs, &t.meta.n));
     if ((flags & FLAG_BOUND) != 0) {
         TRY(read_texts(&r, arena, 1, &t.bound_cidrs.items, &t.bound_cidrs.n));

@@ -11,6 +11,16 @@
  *   meta     varint n, 2 n texts
  *   bound    varint n > 0, n texts; only with flag 4
  *
+ * The record of a token of another kind, from REGISTRY_FEATURE on:
+ *
+ *   format   u8 = 2
+ *   kind     u8: 1 registry, 2 scheduler, 3 platform
+ *   expire   varint, ms; 0: never
+ *   created  varint, ms
+ *   accessor text
+ *   policies varint n, n texts: what the kind links the token to
+ *   part     block: belongs to the kind
+ *
  * A text is a block whose last byte is its only zero byte, so a reader can borrow the text in
  * place. The fields that a check of an ancestor needs come first. */
 #ifndef HOLDFAST_AUTH_TOKEN_RECORD_H
@@ -29,12 +39,23 @@ enum {
     TOKEN_KEEPS_FEATURE = 2,   /* feature level of `keeps` */
 };
 
+/* The API that takes a token. The numbers are stored. */
+enum token_kind { TOKEN_SECRETS, TOKEN_REGISTRY, TOKEN_SCHEDULER, TOKEN_PLATFORM, TOKEN_KINDS };
+/* "secrets", "registry" and so on. */
+const char *token_kind_name(enum token_kind kind);
+
 #define AUTH_TYPE_SERVICE "service"
 #define AUTH_TYPE_BATCH "batch"
 
 /* A token. Strings are never NULL. The strings of a loaded token lie in the arena of the loader.
- * Times are cluster time. */
+ * Times are cluster time.
+ *
+ * A token of another kind than TOKEN_SECRETS has only an id, an accessor, policies, a part, a time
+ * of creation and an expiry; its type is the name of its kind. It has no parent, children, leases
+ * or cubbyhole, is not renewed and may be used any number of times. */
 struct auth_token {
+    enum token_kind kind;
+    struct bytes part; /* belongs to the kind; empty for TOKEN_SECRETS */
     /* The id names the keys of the record and of the cubbyhole, "s/ns/NS/cubby/ID/". It consists of
      * hex digits of the bearer's HMAC and never changes. "" for a token that is not stored. */
     const char *id;
@@ -64,6 +85,9 @@ bool auth_token_is_batch(const struct auth_token *token);
 /* The TTL that the newest renewal gave, or the creation if there was no renewal. A renewal that
  * names no TTL gives this TTL again. 0: the token never expires. */
 int64_t auth_token_granted_s(const struct auth_token *token);
+
+/* A token of another kind than TOKEN_SECRETS, without accessor, policies, part and times. */
+struct auth_token auth_token_of_kind(enum token_kind kind);
 
 /* Append the record to `out`. buf_status(out) tells a failed allocation. */
 void token_record_put(const struct auth_token *token, struct buf *out);

@@ -88,6 +88,13 @@ enum status token_store_exists(const struct auth_scope *s, const char *id)
     return state_exists(s->txn, key);
 }
 
+enum status token_store_kind_prefix(struct arena *arena, const char *ns, enum token_kind kind,
+                                    struct bytes *ret_prefix)
+{
+    ASSERT(kind != TOKEN_SECRETS);
+    return state_ns_key(arena, ns, "token-kind", bytes_str(token_kind_name(kind)), "", ret_prefix);
+}
+
 /* Changing tokens */
 
 static enum status record_make(const struct auth_token *token, struct buf *record)
@@ -101,13 +108,23 @@ static enum status record_make(const struct auth_token *token, struct buf *recor
     return buf_status(record);
 }
 
-static enum status put_new(const struct auth_scope *s, const struct auth_token *token)
+/* Note a change of a token in the index of its kind. */
+static enum status put_kind(const struct auth_scope *s, const struct auth_token *token)
+{
+    struct bytes key;
+    ASSERT(token->kind != TOKEN_SECRETS);
+    TRY(store_key(s, "token-kind", token_kind_name(token->kind), token->id, &key));
+    return state_put(s->txn, key, (struct bytes){0});
+}
+
+static enum status put_record(const struct auth_scope *s, const struct auth_token *token)
 {
     CLEANUP(buf_done) struct buf record = {0};
     struct bytes key;
     TRY(record_make(token, &record));
     TRY(store_key(s, "token", token->id, NULL, &key));
-    return state_put(s->txn, key, buf_bytes(&record));
+    TRY(state_put(s->txn, key, buf_bytes(&record)));
+    return token->kind != TOKEN_SECRETS ? put_kind(s, token) : ST_OK;
 }
 
 /* token_store_put and expiry_put are exempt from the state limit, because they mostly replace a
@@ -116,6 +133,8 @@ enum status token_store_put(const struct auth_scope *s, const struct auth_token 
 {
     CLEANUP(buf_done) struct buf record = {0};
     struct bytes key;
+    if (token->kind != TOKEN_SECRETS)
+        return put_record(s, token);
     TRY(record_make(token, &record));
     TRY(store_key(s, "token", token->id, NULL, &key));
     return state_put_exempt(s->txn, key, buf_bytes(&record));
@@ -179,11 +198,13 @@ enum status token_store_keep(const struct auth_scope *s, const char *id)
 enum status token_store_add(const struct auth_scope *s, const struct auth_token *token)
 {
     struct bytes key;
+    bool secrets = token->kind == TOKEN_SECRETS;
 
-    ASSERT(strlen(token->accessor) == AUTH_ACCESSOR_LEN);
-    TRY(put_new(s, token));
+    /* the list of accessors tells the kinds apart by the lengths of their accessors */
+    ASSERT((strlen(token->accessor) == AUTH_ACCESSOR_LEN) == secrets);
+    TRY(put_record(s, token));
     TRY(put_expiry(s, token));
-    if (token->expire_ms != 0)
+    if (token->expire_ms != 0 && secrets)
         TRY(lease_index_put(s->txn, s->ns, token->path, token->id));
     if (!token->derived) {
         TRY(store_key(s, "accessor", token->accessor, NULL, &key));
@@ -212,8 +233,11 @@ enum status token_store_delete(const struct auth_scope *s, const struct auth_tok
         TRY(delete_at(s, "accessor", token->accessor, NULL));
     if (token->parent[0] != '\0')
         TRY(delete_at(s, "child", token->parent, token->id));
+    if (token->kind != TOKEN_SECRETS)
+        TRY(delete_at(s, "token-kind", token_kind_name(token->kind), token->id));
     if (token->expire_ms == 0)
         return ST_OK;
-    TRY(lease_index_drop(s->txn, s->ns, token->path, token->id));
+    if (token->kind == TOKEN_SECRETS)
+        TRY(lease_index_drop(s->txn, s->ns, token->path, token->id));
     return drop_expiry(s, token);
 }

@@ -5,6 +5,11 @@
  *   s/ns/NS/child/PARENT/ID       a child of PARENT
  *   s/ns/NS/lease/PATH/ID         the token is a lease (lease/lease.h), unless it never ends
  *   s/expire/TIME/NS/token/ID     the time when it ends (lease/expiry.h)
+ *   s/ns/NS/token-kind/KIND/ID    the token is of another kind than TOKEN_SECRETS; written with
+ * each change of the record
+ *
+ * A token of another kind has the first two keys, the last one and, if it expires, an entry of the
+ * expiry index. Its accessor is in the index and has another length than AUTH_ACCESSOR_LEN.
  *
  * token.h decides whether a token is valid. */
 #ifndef HOLDFAST_AUTH_TOKEN_STORE_H
@@ -22,7 +27,8 @@ struct auth_scope {
     struct barrier_cipher *cipher;
     struct token_cache *cache; /* cache of tokens; NULL: none */
     const char *ns;
-    int64_t now_ms; /* cluster time of the transaction */
+    int64_t now_ms;       /* cluster time of the transaction */
+    enum token_kind kind; /* tokens that the API of the request takes */
     /* A token that this transaction has found valid and does not end: its record, and those of its
      * ancestors, need not be read again. NULL: none. */
     const struct auth_token *caller;
@@ -40,10 +46,16 @@ NODISCARD enum status token_store_load(const struct auth_scope *scope, const cha
 /* Whether a token of this id is stored. ST_OK, ST_NOT_FOUND; else as state_exists. */
 NODISCARD enum status token_store_exists(const struct auth_scope *scope, const char *id);
 
+/* The prefix of the keys that name the tokens of a kind: each goes on with the id. The newest
+ * change below it is the newest change of a token of the kind. ST_NOMEM. */
+NODISCARD enum status token_store_kind_prefix(struct arena *arena, const char *ns,
+                                              enum token_kind kind, struct bytes *ret_prefix);
+
 /* Stage a new token and its keys. As state_put. */
 NODISCARD enum status token_store_add(const struct auth_scope *scope,
                                       const struct auth_token *token);
-/* Stage a changed record whose expiry is unchanged. As token_store_update. */
+/* Stage a changed record whose expiry is unchanged. As token_store_update. A record of another kind
+ * than TOKEN_SECRETS may grow: it is not exempt from the state limit. */
 NODISCARD enum status token_store_put(const struct auth_scope *scope,
                                       const struct auth_token *token);
 /* Stage a changed record of a token, and its entry of the expiry index. `before` is the token as it

@@ -86,7 +86,7 @@ static enum status has_more(const struct auth_scope *s, const char *id, bool *re
 /* Whether keys may be left below a token that ends. If the record does not say so, no key can be
  * added before this transaction is applied (token.h, 4.); builds before TOKEN_KEEPS_FEATURE added
  * keys without a word in the record. A token with a derived accessor was created later: its record
- * says all. */
+ * says all. A token of another kind than TOKEN_SECRETS has no keys below it. */
 static enum status leaves_keys(const struct auth_scope *s, const struct auth_token *token,
                                bool *ret_leaves)
 {
@@ -94,7 +94,7 @@ static enum status leaves_keys(const struct auth_scope *s, const struct auth_tok
     static_assert((int)TOKEN_ACCESSOR_FEATURE >= (int)TOKEN_KEEPS_FEATURE, "created later");
     ASSERT(token->id[0] != '\0');
     *ret_leaves = token->keeps;
-    if (token->keeps || token->derived)
+    if (token->keeps || token->derived || token->kind != TOKEN_SECRETS)
         return ST_OK;
     *ret_leaves = true;
     TRY(state_has_feature(s->txn, TOKEN_KEEPS_FEATURE, &raised));

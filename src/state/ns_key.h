@@ -4,6 +4,7 @@
  *   s/ns/ID/mount/PATH/      where an engine is mounted
  *   s/ns/ID/data/UUID/…      what a mount stores
  *   s/ns/ID/token/ID         a token; auth/token.h has the other keys of tokens
+ *   s/ns/ID/token-kind/…     tokens of other APIs than the secrets service; auth/token_store.h
  *   s/ns/ID/cubby/ID/…       what a token keeps for itself; deleted with the token
  *   s/ns/ID/accessor/TEXT    the token of an accessor that is not derived from its id
  *   s/ns/ID/lease/LEASE      the index of leases; lease/lease.h, with token-lease/

@@ -197,8 +197,15 @@ static enum status token_revoke_self(struct req *req)
 static enum status token_revoke_accessor(struct req *req)
 {
     const struct token_named *in = req_body(req);
+    const struct auth_scope scope = req_scope(req);
     struct auth_token token;
-    TRY(by_accessor(req, in->accessor, &token));
+    if (in->accessor[0] == '\0')
+        return req_fail(req, ST_INVALID, "missing accessor");
+    enum status st = auth_token_find_any(&scope, in->accessor, &token);
+    if (st == ST_NOT_FOUND)
+        return req_fail(req, ST_INVALID, "invalid accessor");
+    TRY(st);
+    ASSERT(strcmp(token.accessor, in->accessor) == 0);
     return end(req, &token, TOKEN_END_TREE);
 }
 
@@ -257,7 +264,7 @@ static const struct route life_routes[] = {
      .path = "revoke-accessor",
      .handler = token_revoke_accessor,
      .body = &token_accessor_schema,
-     .help = "End the token of an accessor and its descendants."},
+     .help = "End the token of an accessor, of whatever API, and its descendants."},
     {.method = METHOD_POST,
      .path = "revoke-orphan",
      .handler = token_revoke_orphan,

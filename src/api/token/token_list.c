@@ -5,10 +5,12 @@
 #include "state/ns_key.h"
 
 /* Two walks in the order of the accessors, merged: over the records, whose ids give the derived
- * accessors, and over the index. */
+ * accessors, and over the index. Tokens of other kinds are in both walks and are left out: walks
+ * over their ids go beside the walk over the records, and their accessors have another length. */
 struct accessors {
     struct req_names names;
     struct state_iter records, index;
+    struct state_iter *others[TOKEN_KINDS]; /* NULL: no token of this kind is left */
     /* The index has keys, so each record is read: only the record says whether its accessor is
      * derived. Such keys become fewer as the tokens of earlier builds end. */
     bool mixed;
@@ -33,6 +35,22 @@ static enum status is_derived(struct req *req, struct accessors *a, bool *ret_de
     return ST_OK;
 }
 
+/* Whether the token of an id is of another kind. The ids of successive calls ascend. */
+static bool is_other(struct accessors *a, struct bytes id)
+{
+    for (unsigned kind = 0; kind < TOKEN_KINDS; kind++) {
+        struct state_iter *other = a->others[kind];
+        int order = -1;
+        while (other != NULL &&
+               (order = bytes_cmp(bytes_from(other->key, other->prefix.len), id)) < 0)
+            if (!state_iter_next(other))
+                other = a->others[kind] = NULL;
+        if (other != NULL && order == 0)
+            return true;
+    }
+    return false;
+}
+
 static enum status next_derived(struct req *req, struct accessors *a)
 {
     bool derived;
@@ -40,7 +58,7 @@ static enum status next_derived(struct req *req, struct accessors *a)
     a->derived = (struct bytes){0};
     while (a->derived.len == 0 && state_iter_next(&a->records)) {
         struct bytes id = bytes_from(a->records.key, a->records.prefix.len);
-        derived = token_accessor_of(id, a->text) == ST_OK;
+        derived = !is_other(a, id) && token_accessor_of(id, a->text) == ST_OK;
         if (derived && a->mixed)
             TRY(is_derived(req, a, &derived));
         if (derived)
@@ -51,8 +69,11 @@ static enum status next_derived(struct req *req, struct accessors *a)
 
 static void next_indexed(struct accessors *a)
 {
-    a->indexed = state_iter_next(&a->index) ? bytes_from(a->index.key, a->index.prefix.len)
-                                            : (struct bytes){0};
+    ASSERT(a->is_indexed_given);
+    do
+        a->indexed = state_iter_next(&a->index) ? bytes_from(a->index.key, a->index.prefix.len)
+                                                : (struct bytes){0};
+    while (a->indexed.len != 0 && a->indexed.len != AUTH_ACCESSOR_LEN);
 }
 
 static enum status next_accessor(struct req *req, struct req_names *names, struct bytes *ret_name)
@@ -90,10 +111,32 @@ static enum status scan_records(struct req *req, struct state_iter *iter)
     return state_scan(req->txn, prefix, from, iter);
 }
 
+/* Begin the walks over the tokens of other kinds; *ret_n is the number of these tokens. */
+static enum status scan_others(struct req *req, struct accessors *a, uint64_t *ret_n)
+{
+    *ret_n = 0;
+    ASSERT(req_in_txn(req));
+    for (unsigned kind = TOKEN_SECRETS + 1; kind < TOKEN_KINDS; kind++) {
+        struct bytes prefix;
+        TRY(token_store_kind_prefix(req->arena, req->ns, kind, &prefix));
+        uint64_t n = state_count(req->txn, prefix);
+        if (n == 0)
+            continue;
+        *ret_n += n;
+        struct state_iter *iter = arena_alloc(req->arena, sizeof *iter);
+        if (iter == NULL)
+            return ST_NOMEM;
+        TRY(state_scan(req->txn, prefix, (struct bytes){0}, iter));
+        a->others[kind] = state_iter_next(iter) ? iter : NULL;
+    }
+    return ST_OK;
+}
+
 static enum status token_accessors(struct req *req)
 {
     struct accessors *a = arena_zalloc(req->arena, sizeof *a);
     struct bytes prefix;
+    uint64_t others;
     bool raised;
 
     ASSERT(req_in_txn(req));
@@ -105,7 +148,8 @@ static enum status token_accessors(struct req *req)
         return req_reply_listing(req, prefix);
     TRY(req_scan_after(req, prefix, &a->index));
     TRY(scan_records(req, &a->records));
-    a->mixed = state_count(req->txn, prefix) != 0;
+    TRY(scan_others(req, a, &others));
+    a->mixed = state_count(req->txn, prefix) > others;
     a->is_derived_given = a->is_indexed_given = true;
     a->names.next = next_accessor;
     return req_reply_names(req, &a->names);
@@ -116,7 +160,7 @@ static const struct route list_routes[] = {
      .path = "accessors",
      .handler = token_accessors,
      .flags = ROUTE_SUDO,
-     .help = "The accessors of all tokens that are stored."},
+     .help = "The accessors of all tokens of the secrets service that are stored."},
 };
 
 const struct route_table token_list_table = {list_routes, ARRAY_LEN(list_routes)};

@@ -119,7 +119,7 @@ static enum status token_lookup_accessor(struct req *req)
     const struct token_named *in = req_body(req);
     const struct auth_scope scope = req_scope(req);
     struct auth_token token;
-    enum status st = auth_token_find(&scope, in->accessor, &token);
+    enum status st = auth_token_find_any(&scope, in->accessor, &token);
     if (st == ST_NOT_FOUND)
         return req_fail(req, ST_INVALID, "invalid accessor");
     TRY(st);
@@ -157,7 +157,8 @@ static const struct route show_routes[] = {
      .flags = ROUTE_READS,
      .body = &token_accessor_schema,
      .reply = &token_lookup_reply,
-     .help = "Look up the token of an accessor. The reply does not show the token."},
+     .help =
+         "Look up the token of an accessor, of whatever API. The reply does not show the token."},
 };
 
 const struct route_table token_show_table = {show_routes, ARRAY_LEN(show_routes)};

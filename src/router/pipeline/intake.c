@@ -46,6 +46,7 @@ static void init_pipe(struct pipe *p, struct router_worker *worker, struct route
     req->peer = request->peer;
     req->member = request->member;
     req->dialect = request->dialect;
+    req->token_kind = request->dialect->token_kind;
     req->env = worker->env;
     req->cipher = worker->cipher;
     req->tokens = worker->tokens;

@@ -9,6 +9,7 @@
 #ifndef HOLDFAST_ROUTER_REQUEST_DIALECT_H
 #define HOLDFAST_ROUTER_REQUEST_DIALECT_H
 
+#include "auth/token_record.h"
 #include "router/request/path.h"
 #include "router/request/reply.h"
 #include "router/table/module.h"
@@ -35,6 +36,9 @@ struct dialect {
     struct bytes (*read_namespace)(const struct req *req, const struct router_request *request);
     /* The token as the client sent it; empty: none. */
     struct bytes (*read_token)(const struct req *req, const struct router_request *request);
+    /* Tokens that requests of this dialect may use. A token of another kind is unknown here, except
+     * a root token of the secrets service. */
+    enum token_kind token_kind;
     /* Parse the body; most dialects set body_parse here. */
     enum status (*parse_body)(struct arena *arena, enum http_method method, struct bytes body,
                               struct bytes content_type, const struct text_value *query,

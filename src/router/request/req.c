@@ -28,6 +28,7 @@ struct auth_scope req_scope(const struct req *req)
                                .cache = req->tokens,
                                .ns = req->ns,
                                .now_ms = req->now_ms,
+                               .kind = req->token_kind,
                                .caller = req->caller};
 }
 

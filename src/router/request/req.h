@@ -81,6 +81,7 @@ struct req {
     struct router_host *host;
     const struct router *router;   /* has the tables of all modules */
     const struct dialect *dialect; /* dialect of the request */
+    enum token_kind token_kind;    /* of the dialect: tokens that the request may use */
     const struct route *route;
     const struct route_api *api;
     /* mount that serves the request, valid until the transaction ends; NULL at fixed paths */

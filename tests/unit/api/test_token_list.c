@@ -204,6 +204,37 @@ static void a_page_begins_behind_any_text(void **ctx)
     expect(as(root, METHOD_LIST, ACCESSORS "?after=a&after=b", NULL), 400, "more than once");
 }
 
+/* The keys of a token of another kind; no record of it is read. */
+static void put_other(const char *kind, const char *id)
+{
+    char key[128];
+    (void)snprintf(key, sizeof key, "s/ns/root/token/%s", id);
+    world_put(key, "no record");
+    (void)snprintf(key, sizeof key, "s/ns/root/token-kind/%s/%s", kind, id);
+    world_put(key, "");
+    (void)snprintf(key, sizeof key, "s/ns/root/accessor/%.8s-0000-0000-0000-000000000002", id);
+    world_put(key, "no id");
+}
+
+static void tokens_of_other_apis_are_counted_and_not_listed(void **ctx)
+{
+    (void)ctx;
+    struct listed wanted = {.n = 0};
+    put_other("registry", "00000000000000000000000000000000");
+    put_other("platform", "40000000000000000000000000000000");
+    put_other("registry", "80000000000000000000000000000000");
+    put_other("registry", "ffffffffffffffffffffffffffffffff");
+    want_root(&wanted);
+    for (unsigned i = 0; i < MANY; i++)
+        want(&wanted, make(root, "{}").accessor);
+    assert_listed(&wanted);
+    for (unsigned i = 0; i < MANY; i++)
+        want(&wanted, make_chosen(i).accessor);
+    assert_listed(&wanted);
+    expect(as(root, METHOD_GET, "sys/internal/counters/tokens", NULL), 200,
+           "\"service_tokens\":{\"total\":81},\"registry_tokens\":{\"total\":3}");
+}
+
 #define TEST_FIRST(f) cmocka_unit_test_setup_teardown(f, open_first_level, close_world)
 
 int main(void)
@@ -214,6 +245,7 @@ int main(void)
         TEST(a_list_without_the_index_reads_no_record),
         TEST(a_record_that_cannot_be_read_is_listed),
         TEST(a_page_begins_behind_any_text),
+        TEST(tokens_of_other_apis_are_counted_and_not_listed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

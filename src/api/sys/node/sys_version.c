@@ -1,5 +1,6 @@
 /* The history of active versions of this program, and counts for capacity planning. */
 #include "api/sys/sys.h"
+#include "auth/token_store.h"
 #include "base/version.h"
 #include "router/setting.h"
 #include "state/ns_key.h"
@@ -114,10 +115,11 @@ struct total_out {
 static const struct field total_fields[] = {FIELD(struct total_out, total, INT)};
 static const struct schema total_schema = SCHEMA(struct total_out, total_fields);
 struct kinds_out {
-    const void *service_tokens;
+    const void *service_tokens, *registry_tokens;
 };
 static const struct field kinds_fields[] = {
     FIELD(struct kinds_out, service_tokens, OBJECT, .sub = &total_schema),
+    FIELD(struct kinds_out, registry_tokens, OBJECT, .omit = true, .sub = &total_schema),
 };
 static const struct schema kinds_schema = SCHEMA(struct kinds_out, kinds_fields);
 struct counters_out {
@@ -132,8 +134,18 @@ static const struct schema sys_counters_reply = SCHEMA(struct counters_out, coun
 static enum status sys_counters_tokens(struct req *req)
 {
     struct bytes prefix;
+    uint64_t n[TOKEN_KINDS] = {0};
     TRY(state_ns_key(req->arena, req->ns, "token", BYTES(""), NULL, &prefix));
-    const struct kinds_out kinds = {&(struct total_out){(int64_t)state_count(req->txn, prefix)}};
+    n[TOKEN_SECRETS] = state_count(req->txn, prefix);
+    for (unsigned kind = TOKEN_SECRETS + 1; kind < TOKEN_KINDS; kind++) {
+        TRY(token_store_kind_prefix(req->arena, req->ns, kind, &prefix));
+        n[kind] = state_count(req->txn, prefix);
+        ASSERT(n[kind] <= n[TOKEN_SECRETS]);
+        n[TOKEN_SECRETS] -= n[kind];
+    }
+    const struct total_out registry = {(int64_t)n[TOKEN_REGISTRY]};
+    const struct kinds_out kinds = {&(struct total_out){(int64_t)n[TOKEN_SECRETS]},
+                                    registry.total != 0 ? &registry : NULL};
     return req_reply(req, &(struct counters_out){&kinds});
 }
 
@@ -147,7 +159,7 @@ static const struct route version_routes[] = {
      .path = "internal/counters/tokens",
      .handler = sys_counters_tokens,
      .reply = &sys_counters_reply,
-     .help = "How many service tokens there are."},
+     .help = "How many service tokens there are, and how many tokens of the registry."},
 };
 
 const struct route_table sys_version_table = {version_routes, ARRAY_LEN(version_routes)};
