@@ -8,34 +8,36 @@
 
 #include "base/macros.h"
 
-#define STATUS_TABLE(X)                                                                  \
-    X(OK, 200, "ok")                                                                     \
-    X(INVALID, 400, "invalid request")                                                   \
-    X(DENIED, 403, "permission denied")                                                  \
-    X(NOT_FOUND, 404, "not found")                                                       \
-    X(UNSUPPORTED, 405, "unsupported operation")                                         \
-    X(TIMEOUT, 408, "timed out")                                                         \
-    X(EXISTS, 409, "already exists")                                                     \
-    X(CONFLICT, 409, "changed by another request")                                       \
-    X(TOO_BIG, 413, "too large")                                                         \
-    X(MEDIA_TYPE, 415, "unsupported media type")                                         \
-    X(LIMITED, 429, "too many requests")                                                 \
-    X(NOMEM, 500, "out of memory")                                                       \
-    X(IO, 500, "input/output error")                                                     \
-    X(CORRUPT, 500, "stored data is corrupt")                                            \
-    X(INTERNAL, 500, "internal error")                                                   \
-    X(CRYPTO, 500, "cryptographic operation failed")                                     \
-    X(UNKNOWN_OUTCOME, 500, "outcome unknown: the change may or may not have been made") \
-    X(UNIMPLEMENTED, 501, "not implemented")                                             \
-    X(UNINITIALIZED, 501, "not initialised")                                             \
-    X(BAD_GATEWAY, 502, "a required call to another service failed")                     \
-    X(SEALED, 503, "sealed")                                                             \
-    X(NOT_LEADER, 503, "this node is not the active node")                               \
-    X(NO_LEADER, 503, "no active node")                                                  \
-    X(BUSY, 503, "busy, try again")                                                      \
-    X(CLOSED, 503, "shutting down")                                                      \
-    X(NO_SPACE, 507, "no space left")                                                    \
-    X(STATE_FULL, 507, "the state is full: nothing more fits until something is deleted")
+#define STATUS_TABLE(X)                                                                   \
+    X(OK, 200, "ok")                                                                      \
+    X(INVALID, 400, "invalid request")                                                    \
+    X(DENIED, 403, "permission denied")                                                   \
+    X(NOT_FOUND, 404, "not found")                                                        \
+    X(UNSUPPORTED, 405, "unsupported operation")                                          \
+    X(TIMEOUT, 408, "timed out")                                                          \
+    X(EXISTS, 409, "already exists")                                                      \
+    X(CONFLICT, 409, "changed by another request")                                        \
+    X(TOO_BIG, 413, "too large")                                                          \
+    X(MEDIA_TYPE, 415, "unsupported media type")                                          \
+    X(LIMITED, 429, "too many requests")                                                  \
+    X(NOMEM, 500, "out of memory")                                                        \
+    X(IO, 500, "input/output error")                                                      \
+    X(CORRUPT, 500, "stored data is corrupt")                                             \
+    X(INTERNAL, 500, "internal error")                                                    \
+    X(CRYPTO, 500, "cryptographic operation failed")                                      \
+    X(UNKNOWN_OUTCOME, 500, "outcome unknown: the change may or may not have been made")  \
+    X(UNIMPLEMENTED, 501, "not implemented")                                              \
+    X(UNINITIALIZED, 501, "not initialised")                                              \
+    X(BAD_GATEWAY, 502, "a required call to another service failed")                      \
+    X(SEALED, 503, "sealed")                                                              \
+    X(NOT_LEADER, 503, "this node is not the active node")                                \
+    X(NO_LEADER, 503, "no active node")                                                   \
+    X(BUSY, 503, "busy, try again")                                                       \
+    X(CLOSED, 503, "shutting down")                                                       \
+    X(NO_SPACE, 507, "no space left")                                                     \
+    X(STATE_FULL, 507, "the state is full: nothing more fits until something is deleted") \
+    X(UNAUTHENTICATED, 401, "authentication is required")                                 \
+    X(REFUSED, 422, "refused: the values of the request are not allowed")
 
 enum status {
 #define STATUS_ENUM(name, http, text) ST_##name,

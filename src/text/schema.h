@@ -147,6 +147,9 @@ struct schema {
         .name = offsetof(type, member) +                                                \
                 0 * (size_t) _Generic(((type *)0)->member, FIELD_C_STRING : 1),         \
     }
+/* A schema whose only field is a FIELD_ITSELF, for a reply that is no object: a string or a list. */
+#define SCHEMA_ITSELF(type, table) \
+    {.fields = (table), .n = sizeof(table) / sizeof(table)[0], .size = sizeof(type), .named = true}
 /* The only field of a struct that is written as the value of this field, see `named`. */
 #define FIELD_ITSELF(type, member, kind_, ...) FIELD_NAMED("", type, member, kind_, __VA_ARGS__)
 

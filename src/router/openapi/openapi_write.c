@@ -195,7 +195,7 @@ void openapi_put_data(const struct route *route, const char *shape, struct text_
     if (type != NULL) {
         shape_write(type, route->reply, w);
     } else if (route->reply != NULL) {
-        shape_write_fields(route->reply, true, NULL, NULL, w);
+        shape_write_schema(route->reply, w);
     } else {
         text_open_object(w);
         text_member_str(w, "type", "object");

@@ -278,8 +278,7 @@ static void write_default(const struct field *f, struct text_writer *w)
     }
 }
 
-/* Without a table: any object. */
-static void write_item(const struct schema *sub, struct text_writer *w)
+void shape_write_schema(const struct schema *sub, struct text_writer *w)
 {
     if (sub == NULL) {
         text_open_object(w);
@@ -300,7 +299,7 @@ static void write_table(const struct schema *sub, struct text_writer *w)
     text_open_object(w);
     text_close(w);
     text_key(w, "additionalProperties");
-    write_item(sub, w);
+    shape_write_schema(sub, w);
 }
 
 static void write_kind(const struct field *f, bool replied, struct text_writer *w)
@@ -318,7 +317,7 @@ static void write_kind(const struct field *f, bool replied, struct text_writer *
     text_member_str(w, "type", field_kind_json(f->kind));
     if (f->kind == FIELD_LIST) {
         text_key(w, "items");
-        write_item(f->sub, w);
+        shape_write_schema(f->sub, w);
     }
     if (f->kind == FIELD_STRINGS) {
         text_key(w, "items");
@@ -386,7 +385,7 @@ static void write_other_members(const struct schema *schema, struct text_writer 
             others = schema->fields[i].sub;
     text_key(w, "additionalProperties");
     if (others != NULL)
-        write_item(others, w);
+        shape_write_schema(others, w);
     else
         text_put_bool(w, false);
 }

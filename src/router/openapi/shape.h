@@ -33,4 +33,8 @@ void shape_write_fields(const struct schema *schema, bool replied,
 /* The schema of one field as a client may send it. */
 void shape_write_field(const struct field *field, struct text_writer *w);
 
+/* Write the schema of a value that the schema describes: an object, or the value of its only field
+ * (FIELD_ITSELF). NULL: any object. */
+void shape_write_schema(const struct schema *schema, struct text_writer *w);
+
 #endif

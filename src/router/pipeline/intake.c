@@ -110,15 +110,13 @@ void router_handle(struct router_worker *worker, struct router_request *request)
 void router_place(struct router_worker *worker, struct router_request *request)
 {
     ASSERT(request->dialect == NULL);
-    request->dialect = worker->one_dialect ? worker->home
-                                           : dialect_find(&worker->router->options.modules,
-                                                          worker->home, request->target.full);
+    request->dialect = dialect_find(&worker->dialects, request->target.full);
     path_set_root(&request->target, request->dialect->root);
 }
 
 const struct dialect *router_home(const struct router_worker *worker)
 {
-    return worker->home;
+    return worker->dialects.home;
 }
 
 enum status router_give_up(struct router_request *request)

@@ -193,6 +193,8 @@ enum pipe_phase pipe_fail(struct pipe *p, enum status st);
 
 /* The request has a body that must be read, or sent on, before the request can run. */
 bool pipe_is_unread(const struct pipe *p);
+/* Parse the body, or the query of a read, into req.data; p->content_type is known. */
+NODISCARD enum status pipe_parse_into(struct pipe *p, struct arena *arena);
 
 /* pipe_admit.c */
 

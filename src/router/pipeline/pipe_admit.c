@@ -182,7 +182,7 @@ enum pipe_phase pipe_admit(struct pipe *p)
         pipe_end_txn(p);
         return PIPE_ADMITTING;
     }
-    if (p->verdict == ST_OK && p->req.token != NULL) /* without a token the request is anonymous */
+    if (p->verdict == ST_OK && !is_anonymous(p))
         p->verdict = stage_authorise_path(&p->req);
     if (p->verdict != ST_OK)
         return pipe_go_run(p);

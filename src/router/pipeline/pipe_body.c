@@ -62,7 +62,8 @@ static enum pipe_phase fail_body(struct pipe *p, enum status st)
     p->failure = st;
     reply_done(&p->reply);
     reply_error(&p->reply, p->req.dialect, st, why);
-    p->reply.http = status_http(st); /* 408: the client is late, not the cluster */
+    if (st == ST_TIMEOUT)
+        p->reply.http = status_http(st); /* 408: the client is late, not the cluster */
     return pipe_end(p);
 }
 
@@ -82,11 +83,21 @@ static void on_parsed(struct env_work *work)
     pipe_step(p);
 }
 
+enum status pipe_parse_into(struct pipe *p, struct arena *arena)
+{
+    struct req *req = &p->req;
+    const struct body_raw raw = {.method = req->method,
+                                 .text = p->request->body,
+                                 .content_type = p->content_type,
+                                 .query = req->query,
+                                 .route = req->route};
+    return req->dialect->parse_body(arena, &raw, &req->data, &req->error);
+}
+
 static enum status parse_into(struct pipe *p, struct arena *arena)
 {
     atomic_fetch_add(&p->worker->parsed_bytes, p->request->body.len);
-    return p->req.dialect->parse_body(arena, p->req.method, p->request->body, p->content_type,
-                                      p->req.query, &p->req.data, &p->req.error);
+    return pipe_parse_into(p, arena);
 }
 
 static void run_parse(struct env_work *work)

@@ -7,13 +7,13 @@
 static enum status read_stateless(struct pipe *p)
 {
     struct req *req = &p->req;
-    if (req->others.methods != 0) /* the method is refused, so the body is not needed */
+    if (req->others.methods != 0 &&
+        req->method != METHOD_OPTIONS) /* the method is refused, so the body is not needed */
         return ST_UNSUPPORTED;
     if (p->request->body.len > BODY_FREE_MAX || p->request->streamed)
         return ST_TOO_BIG;
-    TRY(req->dialect->parse_body(req->arena, req->method, p->request->body,
-                                 router_header(p->request, "content-type"), req->query, &req->data,
-                                 &req->error));
+    p->content_type = router_header(p->request, "content-type");
+    TRY(pipe_parse_into(p, req->arena));
     return body_decode(req);
 }
 

@@ -27,9 +27,15 @@ enum status stage_authenticate(struct req *req, const struct router_request *req
     ASSERT(req_in_txn(req));
     stage_forget_token(req);
     req->bearer = stage_bearer(req, request);
+    if (req->bearer.len == 0 && req->dialect->authorise != NULL)
+        return ST_OK; /* the dialect decides what a client without a token may do */
     const struct auth_scope scope = req_scope(req);
-    TRY(auth_token_hold(&scope, req->bearer, &token, &req->token_ref));
-    TRY(auth_token_from(token, request->peer));
+    enum status st = auth_token_hold(&scope, req->bearer, &token, &req->token_ref);
+    if (st == ST_OK)
+        st = auth_token_from(token, request->peer);
+    if (st == ST_DENIED && req->dialect->unknown_token_text != NULL)
+        return req_fail(req, st, "%s", req->dialect->unknown_token_text);
+    TRY(st);
     if (req->now_ms <= 0 && token->expire_ms != 0)
         return req_fail(req, ST_BUSY,
                         "this node does not know the time of the cluster yet, by which the token "
@@ -115,6 +121,8 @@ enum status stage_authorise_path(struct req *req)
     req->rule = NULL;
     if (req->matched == ST_OK && req->route->auth == AUTH_NONE)
         return ST_OK;
+    if (req->dialect->authorise != NULL)
+        return req->dialect->authorise(req);
     ASSERT(req->token != NULL);
     TRY(req_acl(req, req->token, &req->acl));
     if (req->help) {
@@ -133,7 +141,8 @@ enum status stage_authorise_parameters(const struct req *req)
 {
     bool count = req->method != METHOD_DELETE && !stage_lists(req);
     ASSERT(req->data != NULL);
-    ASSERT(req->acl != NULL || req->route->auth == AUTH_NONE); /* stage_authorise_path came first */
+    /* stage_authorise_path came first */
+    ASSERT(req->acl != NULL || req->route->auth == AUTH_NONE || req->dialect->authorise != NULL);
     if (req->rule == NULL || !count)
         return ST_OK;
     return acl_param_allow(req->rule, req->data) ? ST_OK : ST_DENIED;

@@ -2,12 +2,21 @@
 #include "mount/mount_cache.h"
 #include "router/openapi/openapi.h"
 #include "router/pipeline/stages.h"
+#include "router/request/dialect.h"
 #include "router/request/path.h"
 
 static const struct route help_route = {
     .method = METHOD_GET,
     .handler = openapi_help,
     .flags = ROUTE_BARE,
+};
+
+/* Help where every client may know the paths: it needs neither a token nor the state. */
+static const struct route open_help_route = {
+    .method = METHOD_GET,
+    .handler = openapi_help,
+    .auth = AUTH_NONE,
+    .flags = ROUTE_BARE | ROUTE_NODE,
 };
 
 /* Find the route of a request for help. If the path needs no token, or any valid token is enough
@@ -26,7 +35,7 @@ static enum status match_help(struct req *req)
             req->help_open = true;
     }
     req->params.n = 0;
-    req->route = &help_route;
+    req->route = req->dialect->open_paths ? &open_help_route : &help_route;
     req->matched = ST_OK;
     return ST_OK;
 }
@@ -37,10 +46,23 @@ static enum status refuse_method(struct req *req)
     return ST_UNSUPPORTED;
 }
 
-/* The row for a method that the path lacks, where no method of the path needs a token: the error
- * that lists the other methods needs no token either. */
+/* The row for a method that the path lacks, where no method of the path needs a token, or where
+ * every client may know the paths: the error that lists the other methods needs no token either. */
 static const struct route no_method_route = {
     .handler = refuse_method,
+    .auth = AUTH_NONE,
+    .flags = ROUTE_NODE | ROUTE_FREE_BODY,
+};
+
+static enum status tell_methods(struct req *req)
+{
+    (void)req; /* reply_make adds the methods */
+    return ST_OK;
+}
+
+/* The row for OPTIONS where every client may know the paths. */
+static const struct route options_route = {
+    .handler = tell_methods,
     .auth = AUTH_NONE,
     .flags = ROUTE_NODE | ROUTE_FREE_BODY,
 };
@@ -71,8 +93,9 @@ enum status stage_match(struct req *req)
                                  &req->params, &req->others);
     if (st == ST_NOMEM)
         return st;
-    if (st == ST_UNSUPPORTED && req->others.open) {
-        req->route = &no_method_route;
+    bool open = req->dialect->open_paths;
+    if (st == ST_UNSUPPORTED && (open || req->others.open)) {
+        req->route = open && req->method == METHOD_OPTIONS ? &options_route : &no_method_route;
         st = ST_OK;
     }
     req->matched = st;

@@ -53,6 +53,10 @@ enum status stage_target(struct req *req, const struct router *router,
         req->rule_path = bytes_str(req->api->alias_of);
     req->rest = bytes_from(req->path, MIN(req->path.len, strlen(req->api->prefix)));
     TRY(stage_match(req));
+    if (dialect->open_paths && req->matched != ST_OK) {
+        dialect->say_no_path(req, true);
+        return req->matched;
+    }
     return dialect->check_route != NULL ? dialect->check_route(req) : ST_OK;
 }
 

@@ -37,7 +37,8 @@ NODISCARD enum status stage_match(struct req *req);
 bool stage_has_bearer(const struct req *req, const struct router_request *request);
 /* The token that came with the request; empty: none. */
 struct bytes stage_bearer(const struct req *req, const struct router_request *request);
-/* Authenticate the request and set req->token. ST_DENIED. */
+/* Authenticate the request and set req->token; NULL: the request has no token, and its dialect
+ * decides what such a client may do. ST_DENIED. */
 NODISCARD enum status stage_authenticate(struct req *req, const struct router_request *request);
 void stage_forget_token(struct req *req);
 /* For ROUTE_CEREMONY: authenticate the request and check that its token has the right. If either

@@ -12,8 +12,8 @@ enum { INFLIGHT_DEFAULT = 16384 };
 /* Check that a row has only the steps that its place allows. */
 static void check_steps(const struct route *route)
 {
-    bool anywhere = route->method != METHOD_POST && route->method != METHOD_DELETE &&
-                    route->method != METHOD_PATCH;
+    bool anywhere = route->method != METHOD_POST && route->method != METHOD_PUT &&
+                    route->method != METHOD_DELETE && route->method != METHOD_PATCH;
     anywhere = anywhere || (route->flags & ROUTE_READS) != 0;
     if (route->prepare != NULL || route->finish != NULL)
         /* such a row has no transaction, or no commit */
@@ -52,8 +52,7 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
     if (worker == NULL)
         return ST_NOMEM;
     worker->router = router;
-    worker->home = dialect_home(&options->modules);
-    worker->one_dialect = dialect_is_only(&options->modules, worker->home);
+    dialect_map_init(&worker->dialects, &options->modules);
     worker->env = env;
     audit_init(&worker->audit, env);
     list_init(&worker->requests_under_way);

@@ -3,6 +3,7 @@
 #define HOLDFAST_ROUTER_PIPELINE_WORKER_H
 
 #include "router/openapi/openapi_cache.h"
+#include "router/request/dialect.h"
 #include "router/router.h"
 #include "text/random.h"
 
@@ -29,8 +30,7 @@ struct router_worker {
     struct openapi_cache docs;
     struct quotas *quotas;
     struct lease_quotas *lease_quotas;
-    const struct dialect *home; /* dialect of paths that no table claims */
-    bool one_dialect;           /* every table speaks `home` */
+    struct dialect_map dialects;
     unsigned running, inflight_max;
     struct list requests_under_way; /* pipes of the requests in progress */
     /* Random bytes for the ids of the next requests: one system call fetches the bytes of many ids.

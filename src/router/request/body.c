@@ -11,8 +11,8 @@ static bool is_reserved(struct bytes name)
     return text_is(name, "list") || text_is(name, "help") || text_is(name, "scan");
 }
 
-static enum status query_data(struct arena *arena, const struct text_value *query,
-                              const struct text_value **ret_data)
+enum status body_query(struct arena *arena, const struct text_value *query,
+                       const struct text_value **ret_data)
 {
     if (query->n == 0) {
         *ret_data = query;
@@ -61,20 +61,21 @@ static struct bytes trimmed(struct bytes text)
     return text;
 }
 
-enum status body_parse(struct arena *arena, enum http_method method, struct bytes body,
-                       struct bytes content_type, const struct text_value *query,
+enum status body_parse(struct arena *arena, const struct body_raw *raw,
                        const struct text_value **ret_data, struct reason *reason)
 {
-    bool writes = method == METHOD_POST || method == METHOD_PUT || method == METHOD_PATCH;
+    bool writes =
+        raw->method == METHOD_POST || raw->method == METHOD_PUT || raw->method == METHOD_PATCH;
     struct text_value *object;
     const struct text_value *v;
     struct reason why = {0};
 
     if (!writes)
-        return query_data(arena, query, ret_data);
-    body = trimmed(body);
+        return body_query(arena, raw->query, ret_data);
+    struct bytes body = trimmed(raw->text);
     bool json = body.len > 0 && (body.data[0] == '{' || body.data[0] == '[');
-    if (body.len == 0 || (!json && is_type(content_type, "application/x-www-form-urlencoded"))) {
+    if (body.len == 0 ||
+        (!json && is_type(raw->content_type, "application/x-www-form-urlencoded"))) {
         TRY(path_parse_pairs(arena, body, &object, reason));
         *ret_data = object;
         return ST_OK;
@@ -153,7 +154,7 @@ static enum status find_unknown(struct req *req)
 {
     const struct text_value *unknown = NULL;
     while ((unknown = schema_unknown(req->route->body, req->data, unknown)) != NULL)
-        if (captured(req, unknown->name) == NULL)
+        if (req->dialect->separate_params || captured(req, unknown->name) == NULL)
             TRY(req->dialect->unknown_field(req, unknown->name));
     return ST_OK;
 }
@@ -167,7 +168,7 @@ enum status body_decode(struct req *req)
     if (schema == NULL)
         return ST_OK;
     ASSERT(object->kind == TEXT_OBJECT);
-    if (req->params.n > 0)
+    if (req->params.n > 0 && !req->dialect->separate_params)
         TRY(merge(req, &object));
     void *out = arena_zalloc(req->arena, schema->size);
     if (out == NULL)

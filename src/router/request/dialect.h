@@ -14,12 +14,13 @@
 #include "router/request/reply.h"
 #include "router/table/module.h"
 
+struct body_raw;
 struct docs_dialect;
 struct router_request;
 
 struct dialect {
     const char *name;
-    const char *root; /* prefix of the paths of its route tables: "/v1/" */
+    const char *root; /* prefix of the paths of its route tables: "/v1/"; dialects may share one */
     /* mounts serve every path below the root that no table claims; one dialect at most */
     bool mounts;
 
@@ -40,15 +41,28 @@ struct dialect {
      * a root token of the secrets service. */
     enum token_kind token_kind;
     /* Parse the body; most dialects set body_parse here. */
-    enum status (*parse_body)(struct arena *arena, enum http_method method, struct bytes body,
-                              struct bytes content_type, const struct text_value *query,
+    enum status (*parse_body)(struct arena *arena, const struct body_raw *raw,
                               const struct text_value **ret_data, struct reason *reason);
+    /* A parameter of the path does not replace the field of the body with its name. */
+    bool separate_params;
     /* A field of the body has no value that its table takes. Set the request's error and return the
      * status to fail with. */
     enum status (*refuse_field)(struct req *req, const char *field, const char *why);
     /* The body has a field that no table knows. Do as refuse_field, or add a warning and return
      * ST_OK. */
     enum status (*unknown_field)(struct req *req, struct bytes field);
+    /* Every client may learn which paths and methods there are, and read the help about them: a
+     * missing path, a wrong method and OPTIONS get their reply before the token is read. False:
+     * only a client with a right on the path may, and OPTIONS is a wrong method. */
+    bool open_paths;
+    /* Write the methods of a path for the header Allow. NULL: route_methods_text. */
+    void (*write_methods)(unsigned methods, char ret_text[ROUTE_METHODS_TEXT]);
+    /* Decide whether the sender may run the request, in place of the policies of the secrets
+     * service: req->token has the right that the matched route asks for. req->token is NULL if the
+     * request has no token. ST_DENIED with the request's error, or a failure of the state. NULL:
+     * those policies decide. */
+    enum status (*authorise)(struct req *req);
+    const char *unknown_token_text; /* with `authorise`: text of the refusal of an unknown token */
     /* Called when a fixed path was matched: check that its route allows the form of reply for which
      * read_headers found a header. NULL: no header asks for a form of the reply. */
     enum status (*check_route)(struct req *req);
@@ -89,12 +103,32 @@ struct dialect {
     const struct docs_dialect *docs; /* openapi_dialect.h; NULL: read_method asks for no help */
 };
 
-/* The dialect of requests that no table claims: the dialect with mounts, or else the first. */
-const struct dialect *dialect_home(const struct module_list *modules);
-/* Whether every table has the same dialect as the home. */
-bool dialect_is_only(const struct module_list *modules, const struct dialect *home);
+enum { DIALECTS_MAX = 8, DIALECT_PLACES_MAX = 16 };
+
+/* Where the tables of each dialect stand, so that the dialect of a request is found by its path. */
+struct dialect_map {
+    const struct dialect *dialects[DIALECTS_MAX]; /* in the order of the modules */
+    unsigned n;
+    /* Paths of the fixed APIs that do not speak the home dialect: "/v1/" and "acl/". */
+    struct dialect_place {
+        const struct dialect *dialect;
+        const struct route_api *api; /* NULL: every path below the root */
+    } places[DIALECT_PLACES_MAX];
+    unsigned n_places;
+    /* the dialect of requests that no table claims: the dialect with mounts, or else the first */
+    const struct dialect *home;
+};
+
+/* Make the map of the modules' tables. */
+void dialect_map_init(struct dialect_map *map, const struct module_list *modules);
+/* The map of the dialects with these names alone, as a listener serves them. ST_NOT_FOUND: no
+ * dialect has the name `names[*ret_unknown]`. */
+NODISCARD enum status dialect_map_choose(const struct dialect_map *all, const char *const *names,
+                                         size_t n, struct dialect_map *ret_map,
+                                         size_t *ret_unknown);
 /* The dialect of the table at the path `full` ("/v1/sys/mounts"), or the home. */
-const struct dialect *dialect_find(const struct module_list *modules, const struct dialect *home,
-                                   struct bytes full);
+const struct dialect *dialect_find(const struct dialect_map *map, struct bytes full);
+/* The dialect with this name; NULL: there is none. */
+const struct dialect *dialect_named(const struct dialect_map *map, struct bytes name);
 
 #endif

@@ -94,7 +94,10 @@ static void tell_methods(struct req *req, struct router_reply *ret)
     char *methods = arena_alloc(req->arena, ROUTE_METHODS_TEXT);
     if (methods == NULL)
         return;
-    route_methods_text(req->others.methods, methods);
+    if (req->dialect->write_methods != NULL)
+        req->dialect->write_methods(req->others.methods, methods);
+    else
+        route_methods_text(req->others.methods, methods);
     (void)reply_add_header(ret, req->arena, BYTES("Allow"),
                            bytes_str(methods)); /* without memory the header is missing */
 }
@@ -106,7 +109,8 @@ enum status reply_make(struct req *req, enum status st, struct router_reply *ret
         st = make_success(req, ret);
     if (st != ST_OK)
         reply_error(ret, req->dialect, st, &req->error);
-    if (st == ST_UNSUPPORTED && req->others.methods != 0)
+    bool asked = st == ST_OK && req->method == METHOD_OPTIONS && !req->help;
+    if ((st == ST_UNSUPPORTED || asked) && req->others.methods != 0)
         tell_methods(req, ret);
     return st;
 }

@@ -5,7 +5,7 @@
 #include "router/request/req.h"
 
 enum {
-    REPLY_HEADERS_MAX = 32,
+    REPLY_HEADERS_MAX = 48,
     REPLY_HEADERS_OWN = 24,             /* headers of this node and headers of a forwarded reply */
     REPLY_LATE_HTTP = 504,              /* too late for a reply: a change may have been made */
     REPLY_ANSWER_MAX = HTTP_SMALL_BODY, /* bytes of a struct reply_answer */

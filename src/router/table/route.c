@@ -80,7 +80,7 @@ bool route_takes(const struct route *route, enum http_method method)
 {
     if ((route->flags & ROUTE_ABSENT) != 0)
         return method != METHOD_OPTIONS;
-    if (method == METHOD_PUT)
+    if (method == METHOD_PUT && route->method != METHOD_PUT)
         method = METHOD_POST;
     if (method == METHOD_HEAD && (route->flags & ROUTE_HEAD) != 0)
         method = METHOD_GET;

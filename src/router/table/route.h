@@ -72,8 +72,16 @@ enum route_flag {
     ROUTE_BLOCKING = 1 << 26,
 };
 
+/* The right that a route of a dialect with `authorise` asks for. The dialect defines the numbers.
+ */
+struct route_permission {
+    const char *text; /* "acl:read" */
+    uint8_t resource, level;
+};
+
 struct route {
-    /* METHOD_POST takes PUT too; METHOD_LIST takes GET ?list=true, METHOD_SCAN GET ?scan=true. */
+    /* METHOD_POST takes PUT too, METHOD_PUT takes no POST. METHOD_LIST takes GET ?list=true,
+     * METHOD_SCAN GET ?scan=true. */
     enum http_method method;
     const char *path;
     enum status (*handler)(struct req *req);
@@ -107,9 +115,13 @@ struct route {
     enum status (*outside)(struct req *req);
     enum status (*finish)(struct req *req);
     enum route_auth auth;
+    const struct route_permission *permission; /* for a dialect with `authorise`; else NULL */
     unsigned caps;    /* bits of enum cap; 0: the capability that the method implies */
     unsigned flags;   /* bits of enum route_flag */
     uint16_t feature; /* feature level of the cluster that the route needs; 0: any */
+    /* The noun for the body in errors about its form: "Policy". NULL: errors name no noun, and the
+     * body may be missing. */
+    const char *noun;
     const struct schema *body, *reply;
     /* The form of a reply that no schema can describe, because the form depends on the request or
      * on data that clients stored. In the notation of shape.h, of which `reply` may be a part. The
