@@ -2,6 +2,7 @@
  * their mounts and duties run. */
 #include "api/cubbyhole/cubbyhole.h"
 #include "api/kv/kv.h"
+#include "api/registry/registry.h"
 #include "api/sys/sys.h"
 #include "api/token/token.h"
 #include "server/server.h"
@@ -11,7 +12,7 @@ extern const struct module HOLDFAST_MORE_MODULE;
 #endif
 
 static const struct module *const modules[] = {
-    &token_module,         &cubbyhole_module, &sys_module, &kv_module,
+    &token_module,         &cubbyhole_module, &sys_module, &kv_module, &registry_module,
 #ifdef HOLDFAST_MORE_MODULE
     &HOLDFAST_MORE_MODULE,
 #endif

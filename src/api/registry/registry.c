@@ -1,0 +1,15 @@
+/* The module and its tables. */
+#include "api/registry/registry.h"
+#include "front/registry/registry.h"
+
+static const struct route_table *const status_tables[] = {&registry_status_table};
+
+static const struct route_api status_api = {.dialect = &registry_dialect,
+                                            .prefix = "status/",
+                                            .type = "registry",
+                                            .more = status_tables,
+                                            .n_more = ARRAY_LEN(status_tables)};
+
+static const struct route_api *const apis[] = {&status_api};
+
+const struct module registry_module = {.name = "registry", .apis = apis, .n_apis = ARRAY_LEN(apis)};

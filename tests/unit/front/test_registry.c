@@ -1,0 +1,292 @@
+/* The registry's dialect beside that of the secrets service. */
+#include "api/registry/registry.h"
+#include "auth/registry_settings.h"
+#include "front/registry/registry.h"
+#include "front/registry/registry_pretty.h"
+#include "router/world.h"
+
+static struct world w;
+
+struct thing {
+    const char *Name;
+    int64_t Size;
+};
+static const struct field thing_fields[] = {FIELD(struct thing, Name, STRING),
+                                            FIELD(struct thing, Size, INT)};
+static const struct schema thing_schema = {.fields = thing_fields,
+                                           .n = ARRAY_LEN(thing_fields),
+                                           .size = sizeof(struct thing),
+                                           .fold_case = true};
+static const struct route_permission may_read = {.text = "acl:read"};
+static const struct route_permission may_write = {.text = "acl:write"};
+
+static enum status thing_read(struct req *req)
+{
+    if (strcmp(req_param(req, "name"), "none") == 0)
+        return req_fail(req, ST_NOT_FOUND, "Requested thing does not exist");
+    return req_reply(req, &(struct thing){.Name = req_param(req, "name"), .Size = 7});
+}
+
+static enum status thing_write(struct req *req)
+{
+    const struct thing *in = req_body(req);
+    if (in->Size < 0)
+        return req_fail(req, ST_REFUSED, "Invalid Thing: negative");
+    req_warn(req, "size is large");
+    return req_reply(req, in);
+}
+
+static enum status thing_delete(struct req *req)
+{
+    struct text_writer out = req_reply_begin(req);
+    text_put_bool(&out, true);
+    return req_reply_end(req);
+}
+
+static const struct route routes[] = {
+    {.method = METHOD_GET,
+     .path = ":name",
+     .handler = thing_read,
+     .permission = &may_read,
+     .reply = &thing_schema,
+     .help = "Read a thing."},
+    {.method = METHOD_PUT,
+     .path = ":name",
+     .handler = thing_write,
+     .permission = &may_write,
+     .noun = "Thing",
+     .body = &thing_schema,
+     .reply = &thing_schema},
+    {.method = METHOD_DELETE, .path = ":name", .handler = thing_delete, .permission = &may_write},
+};
+static const struct route_api api = {.dialect = &registry_dialect,
+                                     .prefix = "acl/thing/",
+                                     .type = "registry",
+                                     .routes = routes,
+                                     .n = ARRAY_LEN(routes)};
+static const struct route_api *const apis[] = {&api};
+static const struct module thing_module = {.name = "thing", .apis = apis, .n_apis = 1};
+static const struct module *const modules[] = {&thing_module, &token_module,    &cubbyhole_module,
+                                               &sys_module,   &registry_module, &kv_module};
+
+static int open_world(void **ctx)
+{
+    (void)ctx;
+    registry_settings_set(&(struct registry_settings){.acl = true, .datacenter = "dc1"});
+    world_open(&w, modules, ARRAY_LEN(modules));
+    world_init(&w);
+    return 0;
+}
+
+static int close_world(void **ctx)
+{
+    (void)ctx;
+    world_close(&w);
+    return 0;
+}
+
+/* A request whose token stands in the header; NULL: no token. */
+static struct test_request *ask(enum http_method method, const char *target, const char *body,
+                                const char *header, const char *token)
+{
+    static struct test_request t;
+    test_request_done(&t);
+    test_request_init(&t, method, target, body);
+    if (header != NULL)
+        test_request_header(&t, header, token);
+    world_handle(&w, &t);
+    assert_null(strstr(t.told, "Secrets"));
+    assert_non_null(strstr(t.told, "Vary: Accept-Encoding\n"));
+    assert_non_null(strstr(t.told, "X-Registry-Default-ACL-Policy: deny\n"
+                                   "X-Consul-Default-ACL-Policy: deny\n"));
+    assert_string_equal(t.type, t.http >= 400         ? "text/plain; charset=utf-8"
+                                : t.body.data[0] != 0 ? "application/json"
+                                                      : "");
+    return &t;
+}
+
+static struct test_request *managed(enum http_method method, const char *target, const char *body)
+{
+    return ask(method, target, body, "x-consul-token", w.token);
+}
+
+static void assert_reply(const struct test_request *t, int http, const char *body)
+{
+    if (t->http != http || strcmp((const char *)t->body.data, body) != 0)
+        fail_msg("%d %s, not %d %s", t->http, (const char *)t->body.data, http, body);
+}
+
+static void a_success_is_the_data_alone(void **ctx)
+{
+    (void)ctx;
+    assert_reply(managed(METHOD_GET, "/v1/acl/thing/a", NULL), 200, "{\"Name\":\"a\",\"Size\":7}");
+    assert_reply(managed(METHOD_GET, "/v1/acl/thing/a?pretty", NULL), 200,
+                 "{\n    \"Name\": \"a\",\n    \"Size\": 7\n}\n");
+    assert_reply(managed(METHOD_GET, "/v1/acl/thing/a?pretty=false&else=1", NULL), 200,
+                 "{\n    \"Name\": \"a\",\n    \"Size\": 7\n}\n");
+    assert_reply(managed(METHOD_DELETE, "/v1/acl/thing/a", NULL), 200, "true");
+}
+
+static void json_is_indented_by_four(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(buf_done) struct buf out = {0};
+    registry_pretty(BYTES("{\"a\":[],\"b\":{},\"c\":[1,{\"d\":\"x\\\"{,:\"}],\"e\":null}"), &out);
+    assert_status(buf_status(&out), ST_OK);
+    buf_add_u8(&out, 0);
+    assert_string_equal(out.data,
+                        "{\n    \"a\": [],\n    \"b\": {},\n    \"c\": [\n        1,\n        {\n"
+                        "            \"d\": \"x\\\"{,:\"\n        }\n    ],\n    \"e\": null\n}\n");
+}
+
+static void the_token_is_found_in_the_documented_order(void **ctx)
+{
+    (void)ctx;
+    char target[160], bearer[160];
+    (void)snprintf(target, sizeof target, "/v1/acl/thing/a?token=%s", w.token);
+    assert_int_equal(ask(METHOD_GET, target, NULL, "x-consul-token", "wrong")->http, 200);
+    assert_int_equal(
+        ask(METHOD_GET, "/v1/acl/thing/a?token=", NULL, "x-registry-token", w.token)->http, 200);
+    (void)snprintf(bearer, sizeof bearer, "bEaReR  %s more", w.token);
+    assert_int_equal(ask(METHOD_GET, "/v1/acl/thing/a", NULL, "authorization", bearer)->http, 200);
+    struct test_request *t =
+        ask(METHOD_GET, "/v1/acl/thing/a?token=wrong", NULL, "x-consul-token", w.token);
+    assert_reply(t, 403, "ACL not found");
+    static const char *const others[] = {"x-secrets-token", "x-vault-token"};
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        assert_int_equal(ask(METHOD_GET, "/v1/acl/thing/a", NULL, others[i], w.token)->http, 403);
+}
+
+static void a_client_without_a_right_is_told_which(void **ctx)
+{
+    (void)ctx;
+    assert_reply(ask(METHOD_GET, "/v1/acl/thing/a", NULL, NULL, NULL), 403,
+                 "Permission denied: anonymous token lacks permission 'acl:read'. The anonymous "
+                 "token is used implicitly when a request does not specify a token.");
+    assert_reply(ask(METHOD_PUT, "/v1/acl/thing/a", "{", NULL, NULL), 403,
+                 "Permission denied: anonymous token lacks permission 'acl:write'. The anonymous "
+                 "token is used implicitly when a request does not specify a token.");
+    assert_reply(ask(METHOD_GET, "/v1/acl/thing/a", NULL, "x-consul-token", "unknown"), 403,
+                 "ACL not found");
+    struct test_request *t =
+        world_request(&w, METHOD_POST, "/v1/auth/token/create", "{\"policies\":[\"default\"]}");
+    const char *at = strstr((const char *)t->body.data, "\"client_token\":\"");
+    assert_non_null(at);
+    char token[128];
+    (void)snprintf(token, sizeof token, "%.*s", (int)strcspn(at + 16, "\""), at + 16);
+    assert_reply(ask(METHOD_GET, "/v1/acl/thing/a", NULL, "x-consul-token", token), 403,
+                 "ACL not found");
+}
+
+static void bodies_are_strict(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *body;
+        int http;
+        const char *reply;
+    } cases[] = {
+        {"{\"nAME\":\"b\",\"size\":1}", 200, "{\"Name\":\"b\",\"Size\":1}"},
+        {"", 400, "Thing decoding failed: EOF"},
+        {"{\"Other\":1}", 400, "Thing decoding failed: json: unknown field \"Other\""},
+        {"{\"Size\":[]}", 400, NULL},
+        {"[]", 400, NULL},
+        {"{\"Size\":-1}", 500, "Invalid Thing: negative"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct test_request *t = managed(METHOD_PUT, "/v1/acl/thing/a", cases[i].body);
+        assert_int_equal(t->http, cases[i].http);
+        if (cases[i].reply != NULL)
+            assert_reply(t, cases[i].http, cases[i].reply);
+        else
+            assert_non_null(strstr((const char *)t->body.data, "Thing decoding failed: "));
+    }
+    struct test_request *t = managed(METHOD_PUT, "/v1/acl/thing/a", "{\"Size\":1}");
+    assert_non_null(strstr(t->told, "X-Registry-Warning: size is large\n"
+                                    "X-Consul-Warning: size is large\n"));
+}
+
+static void paths_and_methods_need_no_token(void **ctx)
+{
+    (void)ctx;
+    static const char endpoint[] = "Invalid URL path: not a recognized HTTP API endpoint\n";
+    assert_reply(ask(METHOD_GET, "/v1/acl/thing/a/b", NULL, NULL, NULL), 404, endpoint);
+    struct test_request *t = ask(METHOD_POST, "/v1/acl/thing/a", "{}", NULL, NULL);
+    assert_reply(t, 405, "method POST not allowed");
+    assert_string_equal(t->allow, "OPTIONS,GET,PUT,DELETE");
+    t = ask(METHOD_OPTIONS, "/v1/acl/thing/a", NULL, NULL, NULL);
+    assert_reply(t, 200, "");
+    assert_string_equal(t->allow, "OPTIONS,GET,PUT,DELETE");
+    t = ask(METHOD_GET, "/v1/acl/thing/a?help=1", NULL, NULL, NULL);
+    assert_int_equal(t->http, 200);
+    assert_non_null(strstr((const char *)t->body.data, "Read a thing."));
+    w.node.sealed = true;
+    assert_reply(ask(METHOD_PUT, "/v1/status/leader", "{}", NULL, NULL), 405,
+                 "method PUT not allowed");
+}
+
+static void a_node_that_cannot_serve_says_so_in_its_words(void **ctx)
+{
+    (void)ctx;
+    w.host.maintenance = true;
+    assert_reply(managed(METHOD_GET, "/v1/acl/thing/a", NULL), 503, "this node is in maintenance");
+    w.host.maintenance = false;
+    w.node.sealed = true;
+    assert_reply(managed(METHOD_GET, "/v1/acl/thing/a", NULL), 503, "this node is sealed");
+    w.node.sealed = false;
+    world_standby(&w, false);
+    w.node.has_leader = false;
+    w.forward_status[0] = ST_NO_LEADER;
+    w.n_forward = 1;
+    struct test_request *t = managed(METHOD_GET, "/v1/acl/thing/a", NULL);
+    assert_int_equal(t->http, 500);
+    assert_non_null(strstr((const char *)t->body.data, "No cluster leader"));
+}
+
+static void without_acls_only_their_paths_are_refused(void **ctx)
+{
+    (void)ctx;
+    registry_settings_set(&(struct registry_settings){.datacenter = "dc1"});
+    assert_reply(managed(METHOD_GET, "/v1/acl/thing/a", NULL), 401, "ACL support disabled");
+    assert_reply(ask(METHOD_GET, "/v1/status/leader", NULL, "x-consul-token", "unknown"), 200,
+                 "\"node1:8201\"");
+}
+
+static void the_status_needs_neither_token_nor_state(void **ctx)
+{
+    (void)ctx;
+    assert_reply(ask(METHOD_GET, "/v1/status/leader", NULL, NULL, NULL), 200, "\"node1:8201\"");
+    assert_int_equal(ask(METHOD_GET, "/v1/status/peers", NULL, NULL, NULL)->http, 200);
+    w.node.sealed = true;
+    w.node.leader_cluster[0] = '\0';
+    assert_reply(ask(METHOD_GET, "/v1/status/leader", NULL, NULL, NULL), 200, "\"\"");
+}
+
+static void other_paths_belong_to_the_secrets_service(void **ctx)
+{
+    (void)ctx;
+    assert_non_null(
+        strstr((const char *)world_request(&w, METHOD_GET, "/v1/acl2/a", NULL)->body.data,
+               "{\"errors\":[\"no handler for route"));
+    struct test_request *t =
+        world_request(&w, METHOD_POST, "/v1/sys/mounts/acl", "{\"type\":\"kv\"}");
+    assert_int_equal(t->http, 400);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
+    const struct CMUnitTest tests[] = {
+        TEST(a_success_is_the_data_alone),
+        TEST(json_is_indented_by_four),
+        TEST(the_token_is_found_in_the_documented_order),
+        TEST(a_client_without_a_right_is_told_which),
+        TEST(bodies_are_strict),
+        TEST(paths_and_methods_need_no_token),
+        TEST(a_node_that_cannot_serve_says_so_in_its_words),
+        TEST(without_acls_only_their_paths_are_refused),
+        TEST(the_status_needs_neither_token_nor_state),
+        TEST(other_paths_belong_to_the_secrets_service),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
