@@ -147,9 +147,9 @@ static void reply_repeated(struct pipe *p)
         reply_error(&p->reply, p->req.dialect, st, &p->req.error);
 }
 
-/* The transaction is applied. If an earlier try that another node ran was applied, that node may
- * have done the step outside already: for a write the outcome is unknown. A read may repeat the
- * step. */
+/* The transaction is applied; of a repeated request the version is that of the first try. If an
+ * earlier try that another node ran was applied, that node may have done the step outside already:
+ * for a write the outcome is unknown. A read may repeat the step. */
 static enum pipe_phase applied(struct pipe *p)
 {
     ASSERT(p->phase == PIPE_COMMITTING);
@@ -160,6 +160,9 @@ static enum pipe_phase applied(struct pipe *p)
         reply_repeated(p);
     else if (p->req.told != NULL)
         trace(TRACE_WARN, "router", "%s, asked by %s", p->req.told, p->request->peer);
+    if (pipe_has_flag(p, ROUTE_VERSION) && p->failure == ST_OK &&
+        reply_put_version(&p->reply, p->more->commit.version) != ST_OK)
+        return pipe_fail(p, ST_NOMEM);
     if (repeated && !ours && !stage_reads(&p->req) && pipe_outside_is_due(p))
         return pipe_fail(p, ST_UNKNOWN_OUTCOME);
     return pipe_go_outside(p);

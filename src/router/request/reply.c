@@ -4,6 +4,8 @@
 #include "base/fs.h"
 #include "base/trace_tail.h"
 
+#include <inttypes.h>
+
 enum { REPLY_FORMAT = 1 };
 
 void reply_done(struct router_reply *reply)
@@ -113,6 +115,25 @@ enum status reply_make(struct req *req, enum status st, struct router_reply *ret
     if ((st == ST_UNSUPPORTED || asked) && req->others.methods != 0)
         tell_methods(req, ret);
     return st;
+}
+
+enum status reply_put_version(struct router_reply *reply, uint64_t version)
+{
+    CLEANUP(buf_done) struct buf out = {0};
+    struct bytes rest = buf_bytes(&reply->body);
+    const uint8_t *at;
+    ASSERT(version != 0);
+    while (rest.len != 0 && (at = memchr(rest.data, REPLY_VERSION[0], rest.len)) != NULL) {
+        buf_add(&out, bytes_of(rest.data, (size_t)(at - rest.data)));
+        buf_add_format(&out, "%" PRIu64, version);
+        rest = bytes_from(rest, (size_t)(at + 1 - rest.data));
+    }
+    buf_add(&out, rest);
+    TRY(buf_status(&out));
+    buf_done(&reply->body);
+    reply->body = out;
+    out = (struct buf){0};
+    return ST_OK;
 }
 
 enum status reply_encode(const struct router_reply *reply, struct buf *out)

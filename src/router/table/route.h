@@ -70,6 +70,8 @@ enum route_flag {
     ROUTE_UNRECORDED = 1 << 25,
     /* A GET whose result has an index (req_watch_key): a client may wait for a newer result. */
     ROUTE_BLOCKING = 1 << 26,
+    /* A write whose reply tells the version of its commit (REPLY_VERSION). */
+    ROUTE_VERSION = 1 << 27,
 };
 
 /* The right that a route of a dialect with `authorise` asks for. The dialect defines the numbers.

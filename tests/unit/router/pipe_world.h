@@ -46,6 +46,22 @@ static enum status run_once(struct req *req)
     return st == ST_NOT_FOUND ? run_add(req) : st;
 }
 
+/* Replies with the version of its commit, and with a text that has the byte of REPLY_VERSION. */
+static enum status run_version(struct req *req)
+{
+    TRY(state_put(req->txn, BYTES("s/count"), BYTES("1")));
+    struct text_writer w = req_reply_begin(req);
+    text_open_object(&w);
+    text_member_str(&w, "text", "a" REPLY_VERSION "b");
+    text_key(&w, "versions");
+    text_open_list(&w);
+    text_put_raw(&w, BYTES(REPLY_VERSION));
+    text_put_raw(&w, BYTES(REPLY_VERSION));
+    text_close(&w);
+    text_close(&w);
+    return req_reply_end(req);
+}
+
 static enum status run_stage_and_fail(struct req *req)
 {
     TRY(state_put(req->txn, BYTES("s/count"), BYTES("1000")));
@@ -97,6 +113,7 @@ static const struct route test_routes[] = {
     {.method = METHOD_POST, .path = "add", .handler = run_add},
     {.method = METHOD_GET, .path = "add", .handler = run_add},
     {.method = METHOD_POST, .path = "fail", .handler = run_stage_and_fail},
+    {.method = METHOD_POST, .path = "version", .handler = run_version, .flags = ROUTE_VERSION},
     {.method = METHOD_POST, .path = "warn", .handler = run_warn},
     {.method = METHOD_POST,
      .path = "named/:name",

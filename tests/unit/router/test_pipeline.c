@@ -3,6 +3,8 @@
 #include "router/request/body.h"
 #include "text/cidr.h"
 
+#include <inttypes.h>
+
 /* Answers */
 
 static void a_reply_has_the_whole_envelope(void **ctx)
@@ -495,6 +497,32 @@ static void a_conflict_runs_the_handler_again(void **ctx)
     assert_count("101");
 }
 
+/* A request that is repeated under the same id gets the version of the first try. */
+static void a_reply_tells_the_version_of_its_commit(void **ctx)
+{
+    (void)ctx;
+    char wanted[100] = "";
+    for (unsigned try = 0; try < 2; try++) {
+        struct test_request t;
+        test_request_init(&t, METHOD_PUT, "/v1/test/version", NULL);
+        test_request_header(&t, "x-vault-token", w.token);
+        t.request.forwarded = true;
+        t.request.id.bytes[0] = 7;
+        t.request.id.issued = w.m.version;
+        t.request.again = try > 0;
+        world_handle(&w, &t);
+        if (try == 0)
+            (void)snprintf(wanted, sizeof wanted,
+                           "{\"text\":\"a\\u0001b\",\"versions\":[%" PRIu64 ",%" PRIu64 "]}",
+                           w.m.version, w.m.version);
+        assert_int_equal(t.http, 200);
+        assert_body_has(&t, wanted);
+        test_request_done(&t);
+        assert_count("1");
+        (void)world_request(&w, METHOD_PUT, "/v1/kv/other", "{\"a\":1}");
+    }
+}
+
 /* What a read reads is recorded only once it is known to stage something. */
 static void a_read_that_stages_is_committed_with_what_it_read(void **ctx)
 {
@@ -676,6 +704,7 @@ int main(void)
         TEST(a_write_gets_its_reply_after_its_commit),
         TEST(what_a_failed_handler_staged_is_dropped),
         TEST(a_conflict_runs_the_handler_again),
+        TEST(a_reply_tells_the_version_of_its_commit),
         TEST(a_read_that_stages_is_committed_with_what_it_read),
         TEST(writers_of_one_entry_do_not_conflict),
         TEST(an_overtaken_refusal_is_made_again_on_a_confirmed_read),
