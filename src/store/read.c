@@ -104,3 +104,45 @@ uint64_t store_count(const struct store_pin *pin, struct bytes prefix)
     const struct store_node *top = store_read_top(pin->root, prefix, &hidden);
     return top != NULL ? store_node_keys(top) : 0;
 }
+
+struct store_place store_place_top(const struct store_pin *pin)
+{
+    return (struct store_place){
+        .node = pin->root,
+        .above = pin->newest,
+        .newest = pin->root != NULL ? pin->root->newest : pin->newest,
+    };
+}
+
+struct store_place store_place_below(const struct store_place *place, struct bytes more)
+{
+    const struct store_node *node = place->node;
+    size_t hidden = place->hidden;
+    uint64_t above = place->above;
+    ASSERT(node == NULL || hidden <= node->prefix_len);
+    while (node != NULL) {
+        struct bytes edge = bytes_from(store_node_prefix(node), hidden);
+        ASSERT(edge.len <= STORE_KEY_MAX);
+        if (more.len <= edge.len && bytes_has_prefix(edge, more))
+            return (struct store_place){node, hidden + more.len, above, node->newest};
+        if (more.len <= edge.len || !bytes_has_prefix(more, edge))
+            break;
+        above = node->newest;
+        if (node->kind == STORE_LEAF)
+            break;
+        node = store_inner_child(store_inner_of(node), more.data[edge.len]);
+        more = bytes_from(more, edge.len + 1);
+        hidden = 0;
+    }
+    return (struct store_place){.above = above, .newest = above};
+}
+
+uint64_t store_place_modified(const struct store_place *place)
+{
+    const struct store_node *node = place->node;
+    if (node == NULL || place->hidden != node->prefix_len)
+        return 0;
+    if (node->kind != STORE_LEAF)
+        node = store_inner_of(node)->own;
+    return node != NULL ? store_leaf_of(node)->modified : 0;
+}

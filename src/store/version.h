@@ -79,6 +79,23 @@ bool store_iter_next(struct store_iter *iter);
  * this to show a folder once. */
 void store_iter_skip(struct store_iter *iter, struct bytes skip);
 
+/* A place in a pinned version: all keys that begin with some bytes. A walk beside another tree of
+ * keys goes down from place to place, at the cost of the bytes between them. Valid while the pin
+ * is. */
+struct store_place {
+    const struct store_node *node; /* topmost node of these keys; NULL: there are none */
+    size_t hidden;                 /* bytes of the node's own prefix that belong to the place */
+    uint64_t above;                /* newest version of the lowest node above the place */
+    /* As store_newest, but without the lower bound that a swap sets: after a swap, a place may be
+     * older than the swap. */
+    uint64_t newest;
+};
+struct store_place store_place_top(const struct store_pin *pin); /* all keys */
+/* The place of the keys that continue with `more`. */
+struct store_place store_place_below(const struct store_place *place, struct bytes more);
+/* The version that last changed the key that ends at the place; 0: there is no such key. */
+uint64_t store_place_modified(const struct store_place *place);
+
 /* Merkle hash of all keys that begin with `prefix`, over the rest of each key and its value. All
  * zero when there are none. The first use computes the hash and stores it in write-once fields. Any
  * thread, best a worker. */

@@ -1,4 +1,4 @@
-/* An env for tests: seeded randomness, a clock that stands still, posted tasks in a queue. */
+/* An env for tests: seeded randomness, a clock that a test may move, posted tasks in a queue. */
 #ifndef HOLDFAST_TESTS_UNIT_STATE_FAKE_ENV_H
 #define HOLDFAST_TESTS_UNIT_STATE_FAKE_ENV_H
 
@@ -6,7 +6,7 @@
 
 struct fake_env {
     struct env env;
-    uint64_t seed;
+    uint64_t seed, later_ms;
     struct list tasks, works;
 };
 
@@ -20,8 +20,7 @@ static inline uint64_t fake_next(uint64_t *seed)
 
 static inline uint64_t fake_mono_ns(struct env *env)
 {
-    (void)env;
-    return 1000000;
+    return 1000000 * (1 + CONTAINER_OF(env, struct fake_env, env)->later_ms);
 }
 
 static inline int64_t fake_wall_ms(struct env *env)
@@ -41,7 +40,7 @@ static inline void fake_timer_set(struct env *env, struct env_timer *timer, uint
 {
     (void)env;
     (void)timer;
-    (void)at_ms; /* the clock stands still: none fires */
+    (void)at_ms; /* no timer fires */
 }
 
 static inline void fake_timer_stop(struct env *env, struct env_timer *timer)

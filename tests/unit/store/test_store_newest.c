@@ -165,11 +165,30 @@ static struct text text_random(struct rng *rng, size_t len_max)
     return t;
 }
 
+/* The place of a prefix, reached in steps, tells what lookups of the prefix tell. */
+static void check_place(const struct store_pin *pin, struct bytes prefix)
+{
+    struct store_place place = store_place_top(pin);
+    struct store_item item;
+    for (size_t at = 0, step = 1; at < prefix.len; at += step, step = step % 3 + 1) {
+        struct bytes rest = bytes_from(prefix, at);
+        place = store_place_below(&place, bytes_of(rest.data, MIN(step, rest.len)));
+    }
+    uint64_t modified = store_get(pin, prefix, &item) == ST_OK ? item.modified : 0;
+    assert_int_equal(store_place_modified(&place), modified);
+    assert_int_equal(place.node != NULL, store_count(pin, prefix) != 0);
+    if (pin->floor == NULL)
+        assert_int_equal(place.newest, store_newest(pin, prefix));
+    else
+        assert_true(place.newest <= store_newest(pin, prefix));
+}
+
 static uint64_t published_newest(struct store *store, struct bytes prefix)
 {
     struct store_pin pin;
     assert_status(store_pin(store, "test", 0, &pin), ST_OK);
     uint64_t newest = store_newest(&pin, prefix);
+    check_place(&pin, prefix);
     store_unpin(&pin);
     return newest;
 }
