@@ -1,7 +1,6 @@
 #include "auth/acl_cache.h"
 #include "base/mem.h"
 #include "base/plant.h"
-#include "base/trace.h"
 
 enum {
     BUCKETS = 4096, /* number of buckets, a power of two */
@@ -12,7 +11,7 @@ enum {
 /* One stored policy, compiled. It lives as long as an ACL that was made from it. */
 struct shared_policy {
     struct shared_policy *next; /* next policy in the bucket */
-    struct policy *policy;
+    void *policy;
     struct state_stamp stamp; /* stamp of the stored record; all zero: a built-in policy */
     struct bytes key;         /* key of the record in the state */
     uint64_t hash;
@@ -28,9 +27,8 @@ struct acl_part {
 };
 
 struct acl_ref {
-    struct acl_cache *cache; /* cache that owns the entry; NULL in root_ref */
-    const struct acl *acl;
-    struct acl *owned;
+    struct acl_cache *cache; /* cache that owns the entry */
+    void *acl;               /* NULL: an entry that was not filled */
     struct list link;     /* link in the list of recent use; the last entry is the most recent */
     struct acl_ref *next; /* next ACL in the bucket */
     struct bytes names;   /* namespace and a zero; then the names with a zero each, or their text */
@@ -45,6 +43,7 @@ struct acl_ref {
 };
 
 struct acl_cache {
+    const struct acl_kind *kind;
     uint64_t seed;
     struct list recent;
     struct acl_cache_counters counters;
@@ -54,18 +53,20 @@ struct acl_cache {
 
 static struct acl_ref root_ref; /* only the address is used; the fields stay untouched */
 
-enum status acl_cache_new(struct env *env, struct acl_cache **ret_cache)
+enum status acl_cache_new(struct env *env, const struct acl_kind *kind,
+                          struct acl_cache **ret_cache)
 {
     struct acl_cache *cache = mem_zalloc(sizeof *cache);
     if (cache == NULL)
         return ST_NOMEM;
+    cache->kind = kind;
     env_random(env, &cache->seed, sizeof cache->seed);
     list_init(&cache->recent);
     *ret_cache = cache;
     return ST_OK;
 }
 
-const struct acl *acl_ref_get(const struct acl_ref *ref)
+const void *acl_ref_get(const struct acl_ref *ref)
 {
     return ref == &root_ref ? acl_of_root() : ref->acl;
 }
@@ -87,9 +88,9 @@ static struct acl_ref **acl_bucket(struct acl_cache *cache, uint64_t hash)
 
 /* Policies */
 
-static size_t policy_bytes(const struct shared_policy *shared)
+static size_t policy_bytes(const struct acl_cache *cache, const struct shared_policy *shared)
 {
-    return sizeof *shared + shared->policy->arena.bytes;
+    return sizeof *shared + cache->kind->bytes(shared->policy);
 }
 
 static void shared_unlist(struct acl_cache *cache, struct shared_policy *shared)
@@ -113,48 +114,45 @@ static void shared_drop(struct acl_cache *cache, struct shared_policy *shared)
         return;
     shared_unlist(cache, shared);
     ASSERT(cache->counters.policies > 0);
-    ASSERT(cache->counters.bytes >= policy_bytes(shared));
-    cache->counters.bytes -= policy_bytes(shared);
+    ASSERT(cache->counters.bytes >= policy_bytes(cache, shared));
+    cache->counters.bytes -= policy_bytes(cache, shared);
     cache->counters.policies--;
-    policy_free(shared->policy);
+    cache->kind->free(shared->policy);
     mem_free((void *)(uintptr_t)shared->key.data);
     mem_free(shared);
 }
 
-static enum status shared_compile(struct bytes text, struct bytes key, struct bytes name,
-                                  struct shared_policy *shared)
+static enum status shared_load(struct acl_cache *cache, struct state_txn *txn, const char *ns,
+                               struct bytes name, struct shared_policy *shared)
 {
-    struct reason why = {{0}};
+    const struct acl_kind *kind = cache->kind;
+    struct bytes key;
+    TRY(kind->key(kind, txn->arena, ns, name, &key));
     uint8_t *copy = mem_alloc(key.len);
     if (copy == NULL)
         return ST_NOMEM;
-    enum status st = policy_compile(text, &shared->policy, &why);
+    enum status st = kind->load(kind, txn, ns, name, &shared->policy, &shared->expire_ms);
     if (st != ST_OK) {
         mem_free(copy);
-        if (st != ST_NOMEM)
-            trace(TRACE_ERROR, "auth", "the policy at %.*s does not compile: %s", (int)key.len,
-                  (const char *)key.data, why.text);
-        return st == ST_NOMEM ? st : ST_CORRUPT;
+        return st;
     }
     memcpy(copy, key.data, key.len);
     shared->key = bytes_of(copy, key.len);
-    /* without memory audit records lack the name */
-    shared->policy->name = arena_str(&shared->policy->arena, name);
     return ST_OK;
 }
 
-static enum status shared_add(struct acl_cache *cache, struct bytes text, struct bytes key,
+static enum status shared_add(struct acl_cache *cache, struct state_txn *txn, const char *ns,
                               struct bytes name, struct shared_policy **ret_shared)
 {
     struct shared_policy *shared = mem_zalloc(sizeof *shared);
     if (shared == NULL)
         return ST_NOMEM;
-    enum status st = shared_compile(text, key, name, shared);
+    enum status st = shared_load(cache, txn, ns, name, shared);
     if (st != ST_OK) {
         mem_free(shared);
         return st;
     }
-    cache->counters.bytes += policy_bytes(shared);
+    cache->counters.bytes += policy_bytes(cache, shared);
     cache->counters.policies++;
     cache->counters.compiled++;
     shared->refs = 1;
@@ -182,9 +180,8 @@ static enum status stamp_of(struct state_txn *txn, struct bytes key, struct stat
 static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, const char *ns,
                               struct bytes name, struct acl_part *ret_part)
 {
-    struct policy_record record;
     struct bytes key;
-    TRY(policy_key(txn->arena, ns, name, &key));
+    TRY(cache->kind->key(cache->kind, txn->arena, ns, name, &key));
     TRY(stamp_of(txn, key, &ret_part->stamp));
     uint64_t hash = bytes_hash_from(cache->seed, key);
     struct shared_policy **bucket = policy_bucket(cache, hash), *shared = *bucket;
@@ -195,13 +192,11 @@ static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, co
         ret_part->policy = shared;
         return ST_OK;
     }
-    enum status st = policy_load(txn, ns, name, &record);
+    struct shared_policy *fresh;
+    enum status st = shared_add(cache, txn, ns, name, &fresh);
     if (st == ST_NOT_FOUND)
         return ST_OK;
     TRY(st);
-    struct shared_policy *fresh;
-    TRY(shared_add(cache, record.text, key, name, &fresh));
-    fresh->expire_ms = record.expire_ms;
     if (shared != NULL) {
         ASSERT(shared->listed);
         shared_unlist(cache, shared);
@@ -220,13 +215,13 @@ static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, co
 static size_t ref_bytes(const struct acl_ref *ref)
 {
     return sizeof *ref + ref->n * sizeof ref->parts[0] + ref->names.len +
-           (ref->owned != NULL ? acl_bytes(ref->owned) : 0);
+           (ref->acl != NULL ? ref->cache->kind->acl_bytes(ref->acl) : 0);
 }
 
 static void ref_free(struct acl_ref *ref)
 {
     struct acl_cache *cache = ref->cache;
-    acl_free(ref->owned);
+    cache->kind->acl_free(ref->acl);
     for (size_t i = 0; i < ref->n; i++)
         shared_drop(cache, ref->parts[i].policy);
     mem_free((void *)(uintptr_t)ref->names.data);
@@ -354,7 +349,8 @@ static enum status ref_make(struct acl_ref *ref, struct state_txn *txn, const ch
                             const struct acl_names *names)
 {
     const struct field_strings *list = &names->list;
-    const struct policy **policies = arena_alloc(txn->arena, (list->n + 1) * sizeof *policies);
+    const struct acl_kind *kind = ref->cache->kind;
+    const void **policies = arena_alloc(txn->arena, (list->n + 1) * sizeof *policies);
     size_t n = 0;
     ASSERT(ref->n == list->n); /* `ref` has one part for each name */
     if (policies == NULL)
@@ -372,9 +368,7 @@ static enum status ref_make(struct acl_ref *ref, struct state_txn *txn, const ch
         if (shared->expire_ms != 0 && (ref->expire_ms == 0 || shared->expire_ms < ref->expire_ms))
             ref->expire_ms = shared->expire_ms;
     }
-    TRY(acl_new(policies, n, &ref->owned));
-    ref->acl = ref->owned;
-    return ST_OK;
+    return kind->merge(kind, policies, n, &ref->acl);
 }
 
 /* Whether the transaction sees the same policies as those that the ACL was made from. */
@@ -388,7 +382,7 @@ static enum status ref_check(const struct acl_ref *ref, struct state_txn *txn, c
         struct state_stamp stamp;
         if (name.len == 0 || text_is(name, AUTH_POLICY_ROOT))
             continue;
-        TRY(policy_key(txn->arena, ns, name, &key));
+        TRY(ref->cache->kind->key(ref->cache->kind, txn->arena, ns, name, &key));
         TRY(stamp_of(txn, key, &stamp));
         *ret_same = same_stamp(stamp, ref->parts[i].stamp);
     }
@@ -423,7 +417,7 @@ enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const 
     bool same = false;
 
     ASSERT(names->text.len != 0 || names->hash == 0);
-    if (list->n == 1 && strcmp(list->items[0], AUTH_POLICY_ROOT) == 0) {
+    if (cache->kind->has_root && list->n == 1 && strcmp(list->items[0], AUTH_POLICY_ROOT) == 0) {
         *ret_ref = &root_ref;
         return ST_OK;
     }
@@ -435,7 +429,7 @@ enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const 
         *ret_ref = ref_give(ref);
         return ST_OK;
     }
-    TRY(policy_key(txn->arena, ns, (struct bytes){0}, &prefix));
+    TRY(cache->kind->key(cache->kind, txn->arena, ns, (struct bytes){0}, &prefix));
     TRY(state_newest(txn, prefix, &newest));
     if (ref != NULL && !expired && ref->newest != newest)
         TRY(ref_check(ref, txn, ns, list, &same));

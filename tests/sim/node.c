@@ -289,7 +289,7 @@ static enum status service_start(struct node *n)
     TRY(barrier_new(&n->barrier));
     if (n->cluster->profile.fronts != 0) {
         TRY(token_cache_new(&n->tokens));
-        TRY(acl_cache_new(&n->env.env, &n->acls));
+        TRY(acl_cache_new(&n->env.env, &acl_secrets, &n->acls));
     }
     n->log = state_log_of(n->rlog, &n->env.env);
     n->propose = n->log.propose;

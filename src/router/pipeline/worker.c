@@ -60,7 +60,7 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
         router_worker_begin(worker, state);
     worker->inflight_max =
         options->inflight_max != 0 ? options->inflight_max : (unsigned)INFLIGHT_DEFAULT;
-    if (acl_cache_new(env, &worker->acls) != ST_OK || token_cache_new(&worker->tokens) != ST_OK ||
+    if (acl_cache_new(env, &acl_secrets, &worker->acls) != ST_OK || token_cache_new(&worker->tokens) != ST_OK ||
         mount_cache_new(&worker->mounts) != ST_OK ||
         quotas_new(options->host->quotas, &worker->quotas) != ST_OK ||
         lease_quotas_new(&worker->lease_quotas) != ST_OK) {

@@ -414,7 +414,7 @@ static void a_cache_that_lacks_memory_says_so_and_keeps_nothing(void **ctx)
         struct state_txn txn;
         struct acl_cache *cache;
         struct acl_ref *ref = NULL;
-        assert_status(acl_cache_new(&w.env.env, &cache), ST_OK);
+        assert_status(acl_cache_new(&w.env.env, &acl_secrets, &cache), ST_OK);
         assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
         mem_fail_nth(n);
         enum status st = acl_cache_get(cache, &txn, "root", &names, &ref);
@@ -438,7 +438,7 @@ static void an_acl_is_kept_under_its_names_and_under_their_text(void **ctx)
     struct acl_cache *cache;
     struct arena arena = {0};
     struct state_txn txn;
-    assert_status(acl_cache_new(&w.env.env, &cache), ST_OK);
+    assert_status(acl_cache_new(&w.env.env, &acl_secrets, &cache), ST_OK);
     assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
     for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
         const struct acl_names names = {.list = {.items = items, .n = ARRAY_LEN(items)},
@@ -465,7 +465,7 @@ static void a_full_cache_forgets_what_nobody_uses(void **ctx)
     struct acl_cache *cache;
     struct arena arena = {0};
     struct state_txn txn;
-    assert_status(acl_cache_new(&w.env.env, &cache), ST_OK);
+    assert_status(acl_cache_new(&w.env.env, &acl_secrets, &cache), ST_OK);
     assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
     for (unsigned i = 0; i < ACLS_MAX + 3; i++) {
         /* All of them, then the first again, another new one, and the first two again. */
