@@ -29,10 +29,10 @@ struct acl_part {
 struct acl_ref {
     struct acl_cache *cache; /* cache that owns the entry */
     void *acl;               /* NULL: an entry that was not filled */
-    struct list link;     /* link in the list of recent use; the last entry is the most recent */
-    struct acl_ref *next; /* next ACL in the bucket */
-    struct bytes names;   /* namespace and a zero; then the names with a zero each, or their text */
-    bool has_text;        /* `names` ends in the text of struct acl_names */
+    struct list link;        /* link in the list of recent use; the last entry is the most recent */
+    struct acl_ref *next;    /* next ACL in the bucket */
+    struct bytes names; /* namespace and a zero; then the names with a zero each, or their text */
+    bool has_text;      /* `names` ends in the text of struct acl_names */
     uint64_t hash;
     uint64_t newest;   /* newest change below the prefix of all policies when the ACL was checked */
     uint64_t view;     /* state_view in which the ACL was last checked; 0: none */

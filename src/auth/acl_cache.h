@@ -58,9 +58,9 @@ struct acl_names {
 };
 
 /* The ACL of all named policies together. Policies that do not exist allow nothing. "root" is the
- * root policy only when it is alone in the list, and only where the kind has one. The ACL lives until acl_ref_drop. The transaction
- * must not have staged policies. ST_CORRUPT: a stored policy does not compile; ST_SEALED,
- * ST_NOMEM. */
+ * root policy only when it is alone in the list, and only where the kind has one. The ACL lives
+ * until acl_ref_drop. The transaction must not have staged policies. ST_CORRUPT: a stored policy
+ * does not compile; ST_SEALED, ST_NOMEM. */
 NODISCARD enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const char *ns,
                                     const struct acl_names *names, struct acl_ref **ret_ref);
 /* The ACL, of the type that the cache's kind makes. */

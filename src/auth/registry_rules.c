@@ -261,6 +261,11 @@ void registry_rules_free(struct registry_rules *rules)
     mem_free(rules);
 }
 
+size_t registry_rules_bytes(const struct registry_rules *rules)
+{
+    return sizeof *rules + rules->arena.bytes;
+}
+
 const char *registry_rules_unknown(const struct registry_rules *rules)
 {
     return rules->unknown;

@@ -60,7 +60,8 @@ struct registry_rules;
  * ST_TOO_BIG: the text is longer than REGISTRY_RULES_TEXT_MAX or has too many values; ST_NOMEM. */
 NODISCARD enum status registry_rules_compile(struct bytes text, struct registry_rules **ret_rules,
                                              struct reason *why);
-void registry_rules_free(struct registry_rules *rules); /* NULL is allowed */
+void registry_rules_free(struct registry_rules *rules);          /* NULL is allowed */
+size_t registry_rules_bytes(const struct registry_rules *rules); /* bytes of memory they take */
 /* The first block or field that has no meaning here, as "block" or "block.field"; NULL: none. Lives
  * as long as the rules. */
 const char *registry_rules_unknown(const struct registry_rules *rules);

@@ -35,12 +35,6 @@ int64_t auth_token_granted_s(const struct auth_token *token)
     return token->expire_ms == 0 ? 0 : MAX(token->expire_ms - from_ms, INT64_C(0)) / 1000;
 }
 
-static void put_text(struct buf *out, const char *text)
-{
-    ASSERT(text != NULL);
-    buf_add_block(out, bytes_of(text, strlen(text) + 1));
-}
-
 static void put_number(struct buf *out, int64_t n)
 {
     ASSERT(n >= 0);
@@ -51,7 +45,7 @@ static void put_texts(struct buf *out, const struct field_strings *texts)
 {
     buf_add_varint(out, texts->n);
     for (size_t i = 0; i < texts->n; i++)
-        put_text(out, texts->items[i]);
+        buf_add_text(out, texts->items[i]);
 }
 
 static void put_kind(const struct auth_token *t, struct buf *out)
@@ -62,7 +56,7 @@ static void put_kind(const struct auth_token *t, struct buf *out)
     buf_add_u8(out, (uint8_t)t->kind);
     put_number(out, t->expire_ms);
     put_number(out, t->created_ms);
-    put_text(out, t->accessor);
+    buf_add_text(out, t->accessor);
     put_texts(out, &t->policies);
     buf_add_block(out, t->part);
 }
@@ -79,7 +73,7 @@ void token_record_put(const struct auth_token *t, struct buf *out)
                               (t->bound_cidrs.n != 0 ? FLAG_BOUND : 0) |
                               (t->keeps ? FLAG_KEEPS : 0) | (t->derived ? FLAG_DERIVED : 0)));
     put_number(out, t->expire_ms);
-    put_text(out, t->parent);
+    buf_add_text(out, t->parent);
     buf_add_varint(out, t->depth);
     put_number(out, t->created_ms);
     put_number(out, t->renewed_ms);
@@ -87,29 +81,19 @@ void token_record_put(const struct auth_token *t, struct buf *out)
     put_number(out, t->explicit_max_ttl_s);
     put_number(out, t->period_s);
     put_number(out, t->num_uses);
-    put_text(out, t->accessor);
-    put_text(out, t->display_name);
-    put_text(out, t->path);
-    put_text(out, t->role);
-    put_text(out, t->entity_id);
+    buf_add_text(out, t->accessor);
+    buf_add_text(out, t->display_name);
+    buf_add_text(out, t->path);
+    buf_add_text(out, t->role);
+    buf_add_text(out, t->entity_id);
     put_texts(out, &t->policies);
     buf_add_varint(out, t->meta.n);
     for (size_t i = 0; i < 2 * t->meta.n; i++)
-        put_text(out, t->meta.pairs[i]);
+        buf_add_text(out, t->meta.pairs[i]);
     if (t->bound_cidrs.n != 0)
         buf_add_varint(out, t->bound_cidrs.n);
     for (size_t i = 0; i < t->bound_cidrs.n; i++)
-        put_text(out, t->bound_cidrs.items[i]);
-}
-
-static const char *read_text(struct reader *r)
-{
-    struct bytes block = reader_block(r);
-    if (block.len == 0 || memchr(block.data, 0, block.len) != block.data + block.len - 1) {
-        r->failed = true;
-        return "";
-    }
-    return (const char *)block.data;
+        buf_add_text(out, t->bound_cidrs.items[i]);
 }
 
 static int64_t read_number(struct reader *r)
@@ -135,7 +119,7 @@ static int64_t read_seconds(struct reader *r)
 }
 
 /* The fast path for a text in a block of less than 128 bytes, as most texts are: a token may have
- * hundreds of policies, and every request with the token reads them. NULL: use read_text. */
+ * hundreds of policies, and every request with the token reads them. NULL: use reader_text. */
 static const char *read_short(struct reader *r)
 {
     size_t left = reader_left(r), len = left != 0 ? r->at[0] : 0;
@@ -161,7 +145,7 @@ static enum status read_texts(struct reader *r, struct arena *arena, size_t each
         return ST_NOMEM;
     for (size_t i = 0; i < n * each; i++)
         if ((items[i] = read_short(r)) == NULL)
-            items[i] = read_text(r);
+            items[i] = reader_text(r);
     *ret_items = items;
     *ret_n = (size_t)n;
     return ST_OK;
@@ -173,7 +157,7 @@ static uint8_t read_head(struct reader *r, int64_t *ret_expire_ms, const char **
     if (format != FORMAT || (flags & ~FLAGS) != 0)
         r->failed = true;
     *ret_expire_ms = read_below(r, TEXT_EXPIRY_END);
-    *ret_parent = read_text(r);
+    *ret_parent = reader_text(r);
     return flags;
 }
 
@@ -218,7 +202,7 @@ static enum status read_kind(struct bytes record, struct arena *arena, struct au
     struct auth_token t = auth_token_of_kind((enum token_kind)kind);
     t.expire_ms = read_below(&r, TEXT_EXPIRY_END);
     t.created_ms = read_below(&r, TEXT_CLOCK_END);
-    t.accessor = read_text(&r);
+    t.accessor = reader_text(&r);
     TRY(read_policies(&r, arena, &t));
     t.part = reader_block(&r);
     if (reader_end(&r) != ST_OK)
@@ -248,11 +232,11 @@ enum status token_record_read(struct bytes record, struct arena *arena,
     t.explicit_max_ttl_s = read_seconds(&r);
     t.period_s = read_seconds(&r);
     t.num_uses = read_number(&r);
-    t.accessor = read_text(&r);
-    t.display_name = read_text(&r);
-    t.path = read_text(&r);
-    t.role = read_text(&r);
-    t.entity_id = read_text(&r);
+    t.accessor = reader_text(&r);
+    t.display_name = reader_text(&r);
+    t.path = reader_text(&r);
+    t.role = reader_text(&r);
+    t.entity_id = reader_text(&r);
     TRY(read_policies(&r, arena, &t));
     TRY(read_texts(&r, arena, 2, &t.meta.pairs, &t.meta.n));
     if ((flags & FLAG_BOUND) != 0) {

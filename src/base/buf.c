@@ -116,6 +116,12 @@ void buf_add_str(struct buf *b, const char *text)
     buf_add(b, bytes_str(text));
 }
 
+void buf_add_text(struct buf *b, const char *text)
+{
+    ASSERT(text != NULL);
+    buf_add_block(b, bytes_of(text, strlen(text) + 1));
+}
+
 void buf_add_format(struct buf *b, const char *format, ...)
 {
     va_list args, again;
@@ -204,6 +210,16 @@ struct bytes reader_block(struct reader *r)
         return (struct bytes){0};
     }
     return reader_take(r, (size_t)n);
+}
+
+const char *reader_text(struct reader *r)
+{
+    struct bytes block = reader_block(r);
+    if (block.len == 0 || memchr(block.data, 0, block.len) != block.data + block.len - 1) {
+        r->failed = true;
+        return "";
+    }
+    return (const char *)block.data;
 }
 
 enum status reader_end(const struct reader *r)

@@ -28,6 +28,8 @@ void buf_add_u64(struct buf *b, uint64_t v);
 void buf_add_varint(struct buf *b, uint64_t v);
 void buf_add_block(struct buf *b, struct bytes bytes);
 void buf_add_str(struct buf *b, const char *text);
+/* A text with its zero byte as a block, which reader_text borrows in place. */
+void buf_add_text(struct buf *b, const char *text);
 void buf_add_format(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buf_consume(struct buf *b, size_t n); /* drop the first n ≤ len bytes */
 
@@ -79,6 +81,8 @@ uint64_t reader_u64(struct reader *r);
 uint64_t reader_varint_any(struct reader *r);
 struct bytes reader_take(struct reader *r, size_t n);
 struct bytes reader_block(struct reader *r); /* borrows from the input */
+/* A block whose last byte is its only zero byte; "" after a failure. Borrows from the input. */
+const char *reader_text(struct reader *r);
 static inline uint64_t reader_varint(struct reader *r)
 {
     if (!r->failed && r->at != r->end && *r->at < 0x80) /* most varints have one byte */
