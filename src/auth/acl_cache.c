@@ -136,6 +136,7 @@ static enum status shared_load(struct acl_cache *cache, struct state_txn *txn, c
         mem_free(copy);
         return st;
     }
+    ASSERT(shared->policy != NULL);
     memcpy(copy, key.data, key.len);
     shared->key = bytes_of(copy, key.len);
     return ST_OK;

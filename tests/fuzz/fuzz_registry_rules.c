@@ -1,6 +1,6 @@
 /* Reading rules of the registry never fails badly. What rules say about the name of each of them is
  * what the plainest search finds: the rule of that name, else the longest prefix. */
-#include "auth/registry_rules_internal.h"
+#include "auth/registry/registry_rules_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

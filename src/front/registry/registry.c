@@ -1,7 +1,7 @@
 #include "front/registry/registry.h"
 
 #include "auth/policy_list.h"
-#include "auth/registry_settings.h"
+#include "auth/registry/registry_settings.h"
 #include "front/registry/registry_docs.h"
 #include "front/registry/registry_pretty.h"
 #include "router/header.h"

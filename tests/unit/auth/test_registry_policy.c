@@ -4,8 +4,8 @@
 #include "state/ns_key.h"
 #include "state/state_world.h"
 
-#include "auth/registry_cache.h"
-#include "auth/registry_policy.h"
+#include "auth/registry/registry_cache.h"
+#include "auth/registry/registry_policy.h"
 #include "text/encode.h"
 
 static struct state_world world;

@@ -1,7 +1,7 @@
 /* Rules of the registry's policies: their text, and what several of them allow together. */
 #include "support.h"
 
-#include "auth/registry_rules.h"
+#include "auth/registry/registry_rules.h"
 #include "base/mem.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The registry's dialect beside that of the secrets service. */
 #include "api/registry/registry.h"
-#include "auth/registry_settings.h"
+#include "auth/registry/registry_settings.h"
 #include "front/registry/registry.h"
 #include "front/registry/registry_pretty.h"
 #include "router/world.h"

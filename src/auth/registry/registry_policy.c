@@ -1,4 +1,4 @@
-#include "auth/registry_policy.h"
+#include "auth/registry/registry_policy.h"
 #include "state/ns_key.h"
 #include "text/utf8.h"
 
@@ -98,6 +98,7 @@ static enum status hash_policy(struct arena *arena, struct registry_policy *poli
 {
     const struct field_strings *dcs = &policy->datacenters;
     struct bytes *parts = arena_alloc(arena, (3 + dcs->n) * sizeof *parts);
+    ASSERT(policy->name != NULL && policy->description != NULL && policy->rules != NULL);
     if (parts == NULL)
         return ST_NOMEM;
     parts[0] = bytes_str(policy->name);
@@ -115,11 +116,12 @@ static bool same_name(const char *a, const char *b)
     return strcasecmp(a, b) == 0;
 }
 
-static enum status put_name(struct state_txn *txn, const char *ns,
-                            const struct registry_policy *policy,
-                            const struct registry_policy *before)
+static enum status move_name(struct state_txn *txn, const char *ns,
+                             const struct registry_policy *policy,
+                             const struct registry_policy *before)
 {
     struct bytes key;
+    ASSERT(policy->name[0] != '\0' && strlen(policy->name) <= REGISTRY_POLICY_NAME_MAX);
     if (before != NULL && same_name(before->name, policy->name))
         return ST_OK;
     if (before != NULL) {
@@ -148,7 +150,7 @@ enum status registry_policy_put(struct state_txn *txn, const char *ns,
         buf_add_text(&record, policy->datacenters.items[i]);
     buf_add(&record, bytes_of(policy->hash, sizeof policy->hash));
     TRY(buf_status(&record));
-    TRY(put_name(txn, ns, policy, before));
+    TRY(move_name(txn, ns, policy, before));
     TRY(registry_policy_key(txn->arena, ns, bytes_str(policy->id), &key));
     return state_put(txn, key, buf_bytes(&record));
 }
@@ -157,6 +159,7 @@ enum status registry_policy_delete(struct state_txn *txn, const char *ns,
                                    const struct registry_policy *policy)
 {
     struct bytes key;
+    ASSERT(registry_policy_builtin(policy->id) == NULL);
     TRY(registry_policy_name_key(txn->arena, ns, bytes_str(policy->name), &key));
     TRY(state_delete(txn, key));
     TRY(registry_policy_key(txn->arena, ns, bytes_str(policy->id), &key));

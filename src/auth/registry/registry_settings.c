@@ -1,4 +1,4 @@
-#include "auth/registry_settings.h"
+#include "auth/registry/registry_settings.h"
 
 static struct registry_settings settings = {.acl = true, .datacenter = "dc1"};
 

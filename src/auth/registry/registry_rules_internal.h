@@ -2,7 +2,7 @@
 #ifndef HOLDFAST_AUTH_REGISTRY_RULES_INTERNAL_H
 #define HOLDFAST_AUTH_REGISTRY_RULES_INTERNAL_H
 
-#include "auth/registry_rules.h"
+#include "auth/registry/registry_rules.h"
 
 struct registry_rule {
     struct bytes name; /* empty for a resource without names */

@@ -3,7 +3,7 @@
  * The rules of a resource are two sorted lists: of names and of prefixes. Each prefix knows the
  * longest other prefix that it begins with, so that a binary search and a few steps find the
  * longest one that a name begins with. */
-#include "auth/registry_rules_internal.h"
+#include "auth/registry/registry_rules_internal.h"
 #include "base/mem.h"
 
 #include <stdlib.h>

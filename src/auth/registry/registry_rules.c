@@ -1,5 +1,5 @@
 /* The parser of the registry's rules: from the text to a list of rules. */
-#include "auth/registry_rules_internal.h"
+#include "auth/registry/registry_rules_internal.h"
 #include "base/mem.h"
 #include "text/hcl.h"
 

@@ -1,5 +1,5 @@
-#include "auth/registry_cache.h"
-#include "auth/registry_policy.h"
+#include "auth/registry/registry_cache.h"
+#include "auth/registry/registry_policy.h"
 #include "base/mem.h"
 #include "base/trace.h"
 
@@ -52,6 +52,7 @@ static enum status identity_rules(const struct registry_kind *kind, struct arena
                                   struct bytes link, struct bytes *ret_rules, bool *ret_valid)
 {
     struct bytes sort, name, dcs = link;
+    ASSERT(link.len != 0);
     if (!cut(&dcs, '/', &sort))
         return ST_NOT_FOUND;
     *ret_valid = !cut(&dcs, '@', &name); /* an identity without datacenters is valid everywhere */
@@ -177,6 +178,7 @@ enum status registry_rules_allow(const struct registry_scope *scope,
                                  enum registry_level level)
 {
     struct acl_ref *ref;
+    ASSERT(level >= REGISTRY_READ && level <= REGISTRY_WRITE);
     if (scope->management)
         return ST_OK;
     TRY(acl_cache_get(scope->cache, scope->txn, scope->ns, &scope->links, &ref));

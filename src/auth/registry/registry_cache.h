@@ -1,4 +1,4 @@
-/* What a token of the registry may do: the rules of its policies and identities, compiled and kept
+/* Rights of a token of the registry: the rules of its policies and identities, compiled and kept
  * between requests by an acl_cache.
  *
  * The record of a token has one list of links, in this form:
@@ -18,7 +18,7 @@
 #define HOLDFAST_AUTH_REGISTRY_CACHE_H
 
 #include "auth/acl_cache.h"
-#include "auth/registry_rules.h"
+#include "auth/registry/registry_rules.h"
 
 enum { REGISTRY_IDENTITY_MAX = 256 }; /* longest name of a service or node identity */
 
