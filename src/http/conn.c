@@ -234,6 +234,13 @@ void http_conn_within(struct http_conn *c, uint32_t ms)
     c->late_ms = conn_wake(c, ms);
 }
 
+void http_conn_park(struct http_conn *c)
+{
+    ASSERT(c->phase == CONN_BUSY);
+    c->late_ms = 0;
+    c->rest_ms = conn_wake(c, REST_MS);
+}
+
 static void conn_give(struct http_conn *c)
 {
     struct http_exchange *x = c->x;
@@ -250,14 +257,10 @@ static void conn_on_head(struct http_conn *c, bool body)
     struct http_exchange *x = c->x;
     const struct http_head *head = &x->head;
     const struct http_handler *handler = c->server->handler;
-    const uint8_t *text = head->text.data;
 
     ASSERT(c->phase == CONN_HEAD);
     ASSERT(head->path_len != 0);
-    x->req.method = head->method;
-    x->req.path = bytes_of(text + head->path_at, head->path_len);
-    x->req.query =
-        head->has_query ? bytes_of(text + head->query_at, head->query_len) : (struct bytes){0};
+    http_exchange_show(x);
     x->body_done = !body;
     tally_add(&c->server->tally.requests, 1);
     c->late_ms = conn_wake(c, c->server->limits.request_ms);

@@ -1,5 +1,6 @@
 /* A request and its reply: memory, references, streamed bodies. */
 #include "base/mem.h"
+#include "http/park.h"
 #include "http/server.h"
 
 enum {
@@ -58,6 +59,16 @@ void http_exchange_free(struct http_exchange *x)
     http_head_done(&x->head);
     buf_done(&x->reply);
     mem_free(x);
+}
+
+void http_exchange_show(struct http_exchange *x)
+{
+    const struct http_head *head = &x->head;
+    const uint8_t *text = head->text.data;
+    x->req.method = head->method;
+    x->req.path = bytes_of(text + head->path_at, head->path_len);
+    x->req.query =
+        head->has_query ? bytes_of(text + head->query_at, head->query_len) : (struct bytes){0};
 }
 
 /* A long buffer that is wiped on the pool. Its bytes count in the budget until it is wiped: until
@@ -309,7 +320,7 @@ void http_exchange_orphan(struct http_exchange *x)
 void http_reply_within(struct http_request *req, uint32_t ms)
 {
     struct http_exchange *x = exchange_of(req);
-    ASSERT(!x->given);
+    ASSERT(!x->replying);
     if (x->conn != NULL)
         http_conn_within(x->conn, ms);
 }
@@ -352,6 +363,38 @@ void http_on_gone(struct http_request *req, void (*gone)(struct http_request *re
     struct http_exchange *x = exchange_of(req);
     ASSERT(!x->replied);
     x->gone = gone;
+}
+
+bool http_may_park(const struct http_request *req)
+{
+    const struct http_exchange *x = exchange_of(req);
+    return x->conn != NULL && !x->conn->peer_ended && x->body_done && !x->streaming;
+}
+
+void http_park(struct http_request *req, void (*gone)(struct http_request *req))
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(http_may_park(req) && x->given && !x->replying);
+    arena_done(&req->arena);
+    body_release(x, &x->body, x->budgeted);
+    body_release(x, &x->kept, 0);
+    discharge(x);
+    buf_done(&x->reply);
+    http_head_shrink(&x->head);
+    req->body = (struct bytes){0};
+    req->user = NULL;
+    x->gone = gone;
+    http_exchange_show(x);
+    http_conn_park(x->conn);
+}
+
+void http_unpark(struct http_request *req)
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(x->given && !x->replying);
+    x->gone = NULL;
+    if (x->conn != NULL)
+        http_conn_within(x->conn, x->server->limits.request_ms);
 }
 
 struct bytes http_header(const struct http_request *req, const char *name)

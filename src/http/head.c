@@ -27,6 +27,24 @@ void http_head_reset(struct http_head *head)
     *head = (struct http_head){.text = text, .fields = fields, .fields_cap = fields_cap};
 }
 
+void http_head_shrink(struct http_head *head)
+{
+    struct buf text = {.data = mem_alloc(head->text.len), .len = head->text.len};
+    size_t fields_bytes = head->n_fields * sizeof head->fields[0];
+    if (text.data == NULL)
+        return;
+    text.cap = text.len;
+    if (text.len != 0)
+        memcpy(text.data, head->text.data, text.len);
+    buf_done(&head->text);
+    head->text = text;
+    struct http_field *fields = mem_realloc(head->fields, MAX(fields_bytes, sizeof *fields));
+    if (fields == NULL)
+        return;
+    head->fields = fields;
+    head->fields_cap = MAX(head->n_fields, (size_t)1);
+}
+
 static struct bytes head_text(const struct http_head *head, uint32_t at, uint32_t len)
 {
     ASSERT(at <= head->text.len && len <= head->text.len - at);

@@ -85,8 +85,8 @@ bool http_is_tls(const struct http_request *req);
  * complete. The request still needs its reply. `gone` NULL: cancel an earlier `gone`. */
 void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req));
 
-/* Set how long the reply may take, instead of the listener's request_ms; 0: for ever. Call from the
- * handler's `head`. */
+/* Set how long the reply may take from now on, instead of the listener's request_ms; 0: for ever.
+ */
 void http_reply_within(struct http_request *req, uint32_t ms);
 
 /* Bodies. Call http_limit_body and http_stream_body from the handler's `head`. */

@@ -48,6 +48,8 @@ static inline uint64_t http_head_len_bit(size_t len)
 void http_head_done(struct http_head *head);
 /* Wipe, and keep the memory for another message unless it has grown beyond the ordinary. */
 void http_head_reset(struct http_head *head);
+/* Release memory that the head does not use; without memory for a smaller copy it stays. */
+void http_head_shrink(struct http_head *head);
 /* The next field with that name, in any case; the search begins at field *at. */
 bool http_head_next(const struct http_head *head, const char *name, size_t *at,
                     struct bytes *ret_value);

@@ -41,7 +41,8 @@ struct http_conn {
     uint32_t allowed_ms;  /* the time from setting the deadline to the deadline */
     bool excused;         /* the deadline has passed and was put off */
     uint64_t late_ms;     /* when the reply is due; 0: no reply is due */
-    uint64_t rest_ms;     /* when an idle connection releases its buffers; 0: not idle, or done */
+    uint64_t
+        rest_ms; /* when an idle or parked connection releases its buffers; 0: neither, or done */
     uint64_t window_in, window_out;
     enum conn_phase phase;
     uint8_t n_queued; /* replies since the last flush */
@@ -143,6 +144,8 @@ static inline struct http_exchange *exchange_of(const struct http_request *req)
 struct http_exchange *http_exchange_new(struct http_server *server);
 void http_exchange_unref(struct http_exchange *x);
 void http_exchange_free(struct http_exchange *x); /* free an exchange that is in `spare` */
+/* Show the handler method, path and query of the head. */
+void http_exchange_show(struct http_exchange *x);
 /* Make room for `more` bytes of body. ST_BUSY: the budget is used up; ST_NOMEM. */
 NODISCARD enum status http_exchange_grow(struct http_exchange *x, size_t more);
 /* No more of the body will come: tell a streaming handler. `st` says whether the body is
@@ -183,6 +186,8 @@ void http_conn_replied(struct http_conn *c, bool cut);
 void http_conn_go_on(struct http_conn *c);
 /* The reply to the connection's request is due within `ms`; 0: no limit. */
 void http_conn_within(struct http_conn *c, uint32_t ms);
+/* The reply comes much later: release buffers, and limit the time of the reply no more. */
+void http_conn_park(struct http_conn *c);
 void http_conn_send(struct http_conn *c, struct http_out *out);
 void http_conn_close(struct http_conn *c);
 

@@ -1,5 +1,7 @@
 #include "http/with_server.h"
 
+#include "http/park.h"
+
 #include <stdlib.h>
 
 enum { PIECE = 10000 };
@@ -161,6 +163,31 @@ static void release_held(void)
         respond_text(req, BYTES("released\n"));
 }
 
+/* Uses the arena before and after. */
+static void park(struct http_request *req)
+{
+    assert_non_null(arena_alloc(&req->arena, 100000));
+    if (!http_may_park(req)) {
+        respond_text(req, BYTES("not parked\n"));
+        return;
+    }
+    http_park(req, on_gone);
+    assert_null(req->arena.blocks);
+    assert_null(req->user);
+    held = req;
+}
+
+static void unpark(struct http_request *req)
+{
+    struct http_request *parked = held;
+    held = NULL;
+    if (parked != NULL) {
+        http_unpark(parked);
+        respond_about(parked);
+    }
+    respond_text(req, BYTES("did\n"));
+}
+
 static bool path_is(const struct http_request *req, const char *path)
 {
     return bytes_eq(req->path, bytes_str(path));
@@ -194,6 +221,10 @@ static void on_request(void *ctx, struct http_request *req)
     else if (path_is(req, "/hold")) {
         held = req;
         http_on_gone(req, on_gone);
+    } else if (path_is(req, "/park")) {
+        park(req);
+    } else if (path_is(req, "/unpark")) {
+        unpark(req);
     } else if (path_is(req, "/release")) {
         release_held();
         respond_text(req, BYTES("did\n"));
