@@ -485,6 +485,14 @@ static enum status root_check(struct loader *l, const struct text_value *root)
                              "log_requests_level: debug, info, warn, error or off is expected");
     if (config->workers < 0 || config->workers > 256)
         return loader_refuse(l, text_get(root, "workers")->line, "workers: 0 to 256 is expected");
+    if (config->max_blocking_queries < 1 || config->max_blocking_queries > CONFIG_CONNECTIONS_MAX)
+        return loader_refuse(l, text_get(root, "max_blocking_queries")->line,
+                             "max_blocking_queries: 1 to %d is expected", CONFIG_CONNECTIONS_MAX);
+    if (config->max_blocking_queries_per_address < 0 ||
+        config->max_blocking_queries_per_address > config->max_blocking_queries)
+        return loader_refuse(l, text_get(root, "max_blocking_queries_per_address")->line,
+                             "max_blocking_queries_per_address: 0 to %lld is expected",
+                             (long long)config->max_blocking_queries);
     if (config->drain_delay_s > DRAIN_DELAY_MAX_S)
         return loader_refuse(l, text_get(root, "drain_delay_s")->line,
                              "drain_delay_s: at most %d seconds are expected", DRAIN_DELAY_MAX_S);

@@ -96,6 +96,8 @@ struct config {
     bool api_addr_given;          /* false: api_addr was derived from the first listener */
     const char *reported_version; /* the version that clients are shown; NULL: the program's */
     int64_t workers;              /* worker threads; 0: one less than processors */
+    int64_t max_blocking_queries; /* most requests that wait for a change at once */
+    int64_t max_blocking_queries_per_address; /* 0: half of max_blocking_queries */
     int64_t drain_delay_s; /* how long the node serves after SIGTERM; meanwhile health is 503 */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: default */
     uint64_t snapshot_bytes_max;

@@ -21,6 +21,10 @@ static const struct field root_fields[] = {
     FIELD(struct config, workers, INT, .preset = "0",
           .help =
               "Threads that serve requests; 0: one less than the usable processors, at least 1."),
+    FIELD(struct config, max_blocking_queries, INT, .preset = "65536",
+          .help = "Requests with `index` that wait for a change at once; more get 429."),
+    FIELD(struct config, max_blocking_queries_per_address, INT, .preset = "0",
+          .help = "The same of one client address; 0: half of max_blocking_queries."),
     FIELD(struct config, drain_delay_s, DURATION, .preset = "0s",
           .help = "How long a node that gets SIGTERM still serves, with a health of 503 for load "
                   "balancers."),

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    TIMEOUT_MS_MAX = 600000,
+    TIMEOUT_MS_MAX = 720000,      /* above the longest wait of a blocking request */
     REPLY_WHOLE_MAX = 256 * 1024, /* a longer reply is streamed to the client */
 };
 
@@ -224,7 +224,8 @@ void forward_start(const struct forwarder *forwarder, struct router_forward *f)
     mesh_uri(&leader, uri);
     struct http_target target = {
         .address = status.leader_cluster, .tls = node_tls(forwarder->node), .uri = uri};
-    http_client_send(forwarder->client, &target, &fw->http);
+    bool waits = f->waits && forwarder->waits != NULL;
+    http_client_send(waits ? forwarder->waits : forwarder->client, &target, &fw->http);
     if (f->request->streamed)
         stream_body_begin(fw);
 }

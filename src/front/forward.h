@@ -12,6 +12,7 @@
 struct forwarder {
     struct node *node;
     struct http_client *client;  /* client on the worker's thread */
+    struct http_client *waits;   /* for requests that may wait on the active node; NULL: `client` */
     struct http_budget *streams; /* bounds the streamed bodies of all workers */
 };
 

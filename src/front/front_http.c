@@ -7,6 +7,7 @@
 #include "front/log_stream.h"
 #include "front/relay.h"
 #include "front/upload.h"
+#include "http/park.h"
 #include "router/request/dialect.h"
 
 #include <stdio.h>
@@ -45,6 +46,8 @@ static void request_forward(struct router_request *router_request, struct router
 {
     struct front_request *request = front_request_of(router_request);
     ASSERT(request->forwarder != NULL && !router_request->forwarded);
+    if (f->waits) /* the deadline of the forward bounds the time */
+        http_reply_within(request->req, 0);
     forward_start(request->forwarder, f);
 }
 
@@ -64,6 +67,34 @@ static void request_collect(struct router_request *router_request, struct router
     ASSERT(router_request->streamed && request->collect == NULL);
     request->collect = collect;
     http_body_collect(request->req, &client, on_whole);
+}
+
+static bool request_may_park(const struct router_request *request)
+{
+    return http_may_park(front_request_of(request)->req) && request->body.len == 0;
+}
+
+/* The client of a parked request has gone. The request still needs a reply: a client that ended
+ * only its own side reads the reply. */
+static void on_parked_gone(struct http_request *req)
+{
+    struct router_parked *parked = req->user;
+    ASSERT(parked != NULL && parked->request == req);
+    req->user = NULL;
+    router_parked_drop(parked);
+    http_respond_error(req, 408, "the client ended its side of the connection");
+}
+
+static void on_resume(struct router_parked *parked);
+
+static void request_park(struct router_request *router_request, struct router_parked *parked)
+{
+    struct front_request *request = front_request_of(router_request);
+    struct http_request *req = request->req;
+    ASSERT(!router_request->streamed && router_request->body.len == 0);
+    *parked = (struct router_parked){on_resume, (void *)(uintptr_t)request->http, req};
+    http_park(req, on_parked_gone); /* the arena, and so the request, is gone */
+    req->user = parked;
 }
 
 static struct bytes request_header(const struct router_request *request, const char *name)
@@ -159,6 +190,7 @@ static struct front_request *request_new(const struct front_http *http, struct h
         return NULL;
     *request = (struct front_request){
         .req = req,
+        .http = http,
         .forwarder = http->forwarder,
         .request = {.method = req->method,
                     .target = target,
@@ -172,6 +204,8 @@ static struct front_request *request_new(const struct front_http *http, struct h
                     .collect = request_collect,
                     .receive = request_receive,
                     .forward = request_forward,
+                    .may_park = request_may_park,
+                    .park = request_park,
                     .respond = request_respond},
     };
     http_peer_text(req, request->peer);
@@ -212,41 +246,68 @@ static bool is_unmarked(const struct router_request *request)
     return is_marked != NULL && !is_marked(request);
 }
 
+/* Reply at once to a request that this listener does not serve. */
+static void refuse_here(struct front_request *request, int status, const char *why)
+{
+    if (request->request.resumed != NULL)
+        router_parked_drop(request->request.resumed);
+    http_respond_error(request->req, status, why);
+}
+
+/* Check what does not depend on the body, and hand the request in. */
+static void handle(const struct front_http *http, struct front_request *request)
+{
+    struct http_request *req = request->req;
+    const struct path_target *target = &request->request.target;
+    struct reason why;
+    ASSERT(req->user == request && request->http == http);
+    if (http->require_request_header && !http->peers && target->path.data != NULL &&
+        is_unmarked(&request->request)) {
+        refuse_here(request, 412, request->request.dialect->unmarked_text);
+    } else if (http->only != NULL &&
+               (req->method != METHOD_POST || !text_is(target->path, http->only))) {
+        refuse_here(request, 403,
+                    "without a certificate of the cluster only a request to join "
+                    "is served here");
+    } else if (http->peers && !http->is_member(http, req, request->member)) {
+        refuse_here(request, 503, "the node that sends this is no member of the cluster");
+    } else if (!http->peers && client_addr_find(http->client, req, request->peer, &why) != ST_OK) {
+        refuse_here(request, 400, why.text);
+    } else if (http->peers && read_peer_headers(request) != ST_OK) {
+        refuse_here(request, 400, "malformed headers of a forwarded request");
+    } else {
+        front_handle(http->worker, &request->request);
+    }
+}
+
 static void on_request(void *ctx, struct http_request *req)
 {
     const struct front_http *http = ctx;
     struct front_request *request = front_request_get(req);
-    const struct path_target *target = &request->request.target;
     ASSERT(!http->peers || http->is_member != NULL);
     ASSERT(request->request.dialect != NULL);
     request->request.body = req->body;
     request->request.streamed = http_body_streams(req);
     request->request.body_length = http_body_length(req);
-    if (http->require_request_header && !http->peers && target->path.data != NULL &&
-        is_unmarked(&request->request)) {
-        http_respond_error(req, 412, request->request.dialect->unmarked_text);
+    handle(http, request);
+}
+
+/* Run a parked request again: from its head, as when it came. */
+static void on_resume(struct router_parked *parked)
+{
+    const struct front_http *http = parked->transport;
+    struct http_request *req = parked->request;
+    ASSERT(req->user == parked);
+    req->user = NULL;
+    http_unpark(req);
+    struct front_request *request = request_new(http, req);
+    if (request == NULL) {
+        router_parked_drop(parked);
+        http_respond_status(req, ST_NOMEM, NULL);
         return;
     }
-    if (http->only != NULL && (req->method != METHOD_POST || !text_is(target->path, http->only))) {
-        http_respond_error(req, 403,
-                           "without a certificate of the cluster only a request to join "
-                           "is served here");
-        return;
-    }
-    if (http->peers && !http->is_member(http, req, request->member)) {
-        http_respond_error(req, 503, "the node that sends this is no member of the cluster");
-        return;
-    }
-    struct reason why;
-    if (!http->peers && client_addr_find(http->client, req, request->peer, &why) != ST_OK) {
-        http_respond_error(req, 400, why.text);
-        return;
-    }
-    if (http->peers && read_peer_headers(request) != ST_OK) {
-        http_respond_status(req, ST_INVALID, "malformed headers of a forwarded request");
-        return;
-    }
-    front_handle(http->worker, &request->request);
+    request->request.resumed = parked;
+    handle(http, request);
 }
 
 static const char *on_late(void *ctx, struct http_request *req, int *ret_status)

@@ -7,6 +7,7 @@
 #include "router/router.h"
 
 struct forward;
+struct front_http;
 struct forwarder;
 struct upload;
 
@@ -14,6 +15,7 @@ struct upload;
 struct front_request {
     struct router_request request;
     struct http_request *req;
+    const struct front_http *http; /* listener that took the request */
     /* way to the active node; NULL: the request cannot be forwarded */
     const struct forwarder *forwarder;
     struct forward *forward; /* state of a streamed body or reply; NULL: none */

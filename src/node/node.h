@@ -43,6 +43,8 @@ struct node_options {
     void (*waits)(void *ctx);
     /* Called once: the process must end with this message. */
     void (*failed)(void *ctx, enum node_failure failure, const struct reason *reason);
+    /* A version of the state was published. May be NULL. */
+    void (*published)(void *ctx);
     /* A peer opened a connection for requests; the callee owns it now. */
     void (*accept_http)(void *ctx, struct mesh_http connection);
     /* A peer without a certificate opened a connection for requests; the callee owns it now. */

@@ -229,6 +229,8 @@ static void on_changed(void *ctx)
 static void on_applied(void *ctx, uint64_t index, uint64_t version)
 {
     struct node *n = ctx;
+    if (n->options.published != NULL)
+        n->options.published(n->options.ctx);
     if (!role_applied(&n->role, index, version))
         return;
     unseal_follow(&n->unseal);

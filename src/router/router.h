@@ -19,9 +19,9 @@
 #define HOLDFAST_ROUTER_ROUTER_H
 
 #include "audit/audit.h"
-#include "base/histogram.h"
 #include "base/trace.h"
 #include "node/node_ops.h"
+#include "router/counters.h"
 #include "router/reload.h"
 #include "router/request/parsed.h"
 #include "router/request/path.h"
@@ -80,12 +80,12 @@ struct router_request {
     const struct dialect *dialect; /* dialect of the path, set by router_place */
     struct bytes query, body;      /* query and body as the client sent them */
     bool streamed; /* the body was not read yet: `collect`, `receive` or `forward` reads it */
-    uint64_t body_length;      /* length of a streamed body, or HTTP_LENGTH_UNKNOWN */
-    struct arena *arena;       /* memory for everything made for the request */
-    const char *peer;          /* address of the client, "127.0.0.1:4711" */
-    bool open_metrics;         /* the listener shows metrics without a token */
-    bool closed_ceremonies;    /* the listener wants a token for ROUTE_CEREMONY */
-    bool forwarded;            /* another node forwarded the request, and set `peer` and `id` */
+    uint64_t body_length;   /* length of a streamed body, or HTTP_LENGTH_UNKNOWN */
+    struct arena *arena;    /* memory for everything made for the request */
+    const char *peer;       /* address of the client, "127.0.0.1:4711" */
+    bool open_metrics;      /* the listener shows metrics without a token */
+    bool closed_ceremonies; /* the listener wants a token for ROUTE_CEREMONY */
+    bool forwarded;         /* another node forwarded the request, and set `peer` and `id` */
     const char *member; /* name of the member that makes this request for itself; NULL: a client */
     struct rlog_request_id id; /* all zero: the request has no id */
     bool again;                /* an earlier try with this id may have been executed */
@@ -105,6 +105,12 @@ struct router_request {
     enum status (*receive)(struct router_request *request, struct router_receive *receive);
     /* Send the request to the active node. */
     void (*forward)(struct router_request *request, struct router_forward *f);
+    /* Whether the request can be parked now. NULL: never. */
+    bool (*may_park)(const struct router_request *request);
+    /* Keep the head of the request and release everything else, the arena too. One of
+     * parked->resume, and router_parked_drop, follows. */
+    void (*park)(struct router_request *request, struct router_parked *parked);
+    struct router_parked *resumed; /* the request was parked before; NULL: it is new */
     /* Send the reply. Called once, on the worker's thread, possibly from inside router_handle. May
      * move reply->body away. */
     void (*respond)(struct router_request *request, struct router_reply *reply);
@@ -131,6 +137,7 @@ struct router_forward {
     bool again;                        /* flag to send with the request: see router_request */
     const struct reply_answer *answer; /* sent in place of a body; NULL: none */
     uint64_t deadline_ms;              /* monotonic time when the try ends */
+    bool waits;                        /* the active node may park the request */
     /* Called once, on the worker's thread, never from inside `forward`. ST_OK: `reply` is set, and
      * the callee owns its body. ST_NOT_LEADER, ST_NO_LEADER, ST_BUSY: the request was certainly not
      * executed. Another status: it may have been executed. */
@@ -171,6 +178,7 @@ struct router_host {
     struct audit_table *audit;     /* audit devices; NULL: there are none, as in tests */
     struct throttle ceremonies;    /* limits anonymous changes by ROUTE_CEREMONY */
     struct parsed_budgets parsed;  /* shared by the workers */
+    struct http_budget *parking;   /* bounds parked requests; NULL: not bounded, as in tests */
     bool optional_mounts;          /* initialisation makes the optional mounts of modules too */
     _Atomic int64_t challenged_ms; /* rate limit of sys/storage/raft/bootstrap */
     _Atomic bool leaving;          /* the process ends soon, and probes say so; any thread */
@@ -224,27 +232,5 @@ enum status router_give_up(struct router_request *request);
  * the longest body of an upload that streams (ROUTE_UPLOAD), else 0. */
 bool router_is_long(struct router_worker *worker, const struct router_request *request,
                     uint64_t *ret_upload_bytes_max);
-
-/* Classes of the latency histograms; each request counts in one class. */
-enum router_class {
-    ROUTER_READ,
-    ROUTER_LIST, /* LIST, also recursive */
-    ROUTER_WRITE,
-    ROUTER_NODE,      /* about this node: health, metrics, seal status */
-    ROUTER_FORWARDED, /* requests forwarded to the active node */
-    ROUTER_LONG,      /* requests that may take long, as snapshots */
-    ROUTER_CLASSES
-};
-const char *router_class_name(enum router_class class);
-
-struct router_counters {
-    /* Time from the request's head to the reply, on this node. */
-    struct histogram_sum latency[ROUTER_CLASSES];
-    uint64_t requests, forwards, reruns, refused; /* refused: requests above inflight_max */
-    uint64_t parsed_bytes; /* bytes of bodies whose senders had some right on the path */
-};
-/* Read the counters. Any thread. */
-void router_worker_counters(const struct router_worker *worker,
-                            struct router_counters *ret_counters);
 
 #endif

@@ -199,6 +199,48 @@ static void add_latency(struct histogram_sum *sum, const struct histogram_sum *m
     sum->sum_ns += more->sum_ns;
 }
 
+static void add_parked(struct router_parked_counters *sum,
+                       const struct router_parked_counters *more)
+{
+    sum->now += more->now;
+    sum->parked += more->parked;
+    sum->refused += more->refused;
+    sum->changed += more->changed;
+    sum->timeouts += more->timeouts;
+    sum->gone += more->gone;
+    sum->ended += more->ended;
+    sum->again += more->again;
+    sum->walks += more->walks;
+    sum->visited += more->visited;
+}
+
+/* Blocking requests, which wait for a change. */
+static void parked_figures(struct metric_out *out, const struct router_parked_counters *sum)
+{
+    const struct row rows[] = {
+        {"holdfast_blocking_waiting", METRIC_GAUGE, "Requests that wait for a change now.",
+         sum->now},
+        {"holdfast_blocking_waits_total", METRIC_COUNTER,
+         "Times that a request began to wait for a change.", sum->parked},
+        {"holdfast_blocking_again_total", METRIC_COUNTER,
+         "Times that a request was woken, found nothing newer and waited again.", sum->again},
+        {"holdfast_blocking_refused_total", METRIC_COUNTER,
+         "Requests refused because too many waited.", sum->refused},
+        {"holdfast_blocking_watch_walks_total", METRIC_COUNTER,
+         "Publications that were compared with the watched keys.", sum->walks},
+        {"holdfast_blocking_watch_visits_total", METRIC_COUNTER,
+         "Nodes of watched keys that these comparisons visited.", sum->visited},
+    };
+    put_rows(out, rows, ARRAY_LEN(rows));
+    metric_start(out, "holdfast_blocking_ends_total", METRIC_COUNTER,
+                 "Requests that waited and ended: by a change, at the end of their time, because "
+                 "the client had gone, or for another reason (token, role or end of the node).");
+    metric_value(out, "why=\"change\"", sum->changed);
+    metric_value(out, "why=\"time\"", sum->timeouts);
+    metric_value(out, "why=\"client\"", sum->gone);
+    metric_value(out, "why=\"other\"", sum->ended);
+}
+
 static void router_figures(struct metric_out *out, const struct server *s)
 {
     struct router_counters sum = {0}, c;
@@ -208,6 +250,7 @@ static void router_figures(struct metric_out *out, const struct server *s)
         sum.reruns += c.reruns;
         sum.refused += c.refused;
         sum.parsed_bytes += c.parsed_bytes;
+        add_parked(&sum.parked, &c.parked);
         for (unsigned k = 0; k < ROUTER_CLASSES; k++)
             add_latency(&sum.latency[k], &c.latency[k]);
     }
@@ -222,6 +265,7 @@ static void router_figures(struct metric_out *out, const struct server *s)
          "Bytes of request bodies that were parsed.", sum.parsed_bytes},
     };
     put_rows(out, rows, ARRAY_LEN(rows));
+    parked_figures(out, &sum.parked);
     latency_figures(out, &sum);
 }
 

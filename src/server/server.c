@@ -173,6 +173,13 @@ static void on_signal(uv_signal_t *signal, int number)
         stop_serving(&s->leave_timer);
 }
 
+static void on_published(void *ctx)
+{
+    struct server *s = ctx;
+    for (unsigned i = 0, n = s->n_workers; i < n; i++)
+        router_worker_published(s->workers[i].router);
+}
+
 static enum seal_type seal_type_of(const struct config *c)
 {
     return strcmp(c->seal.type, "static") == 0 ? SEAL_STATIC : SEAL_SHAMIR;
@@ -238,6 +245,7 @@ static void node_options_of(const struct config *c, struct server *s)
         .reserve_bytes = c->reserve_bytes,
         .waits = on_waits,
         .ready = on_ready,
+        .published = on_published,
         .failed = on_failed,
         .accept_http = on_http,
         .accept_unauthenticated = on_unauthenticated,
@@ -364,6 +372,15 @@ static enum status open_budgets(struct server *s)
         .total = total, .share = total / 2, .clients_max = total / HTTP_SMALL_BODY};
     TRY(http_budget_init(&s->client_bodies, s->env, &options));
     TRY(http_budget_init(&s->cluster_bodies, s->env, &options));
+    ASSERT(s->config->max_blocking_queries > 0);
+    const size_t waits = (size_t)s->config->max_blocking_queries,
+                 share = (size_t)s->config->max_blocking_queries_per_address;
+    const struct http_budget_options parking = {.total = waits,
+                                                .share = share != 0 ? MIN(share, waits)
+                                                                    : (waits + 1) / 2,
+                                                .clients_max = waits};
+    TRY(http_budget_init(&s->parking, s->env, &parking));
+    s->host.parking = &s->parking;
     return parsed_budgets_init(&s->host.parsed, s->env, body_max);
 }
 
@@ -478,6 +495,7 @@ int server_run(const struct config *config)
     http_budget_done(&s.client_bodies);
     http_budget_done(&s.cluster_bodies);
     http_budget_done(&s.streams);
+    http_budget_done(&s.parking);
     parsed_budgets_done(&s.host.parsed);
     buf_done(&s.shown);
     seal_done(&s.seal);

@@ -64,7 +64,9 @@ struct worker {
     struct state_log log;
     struct state *state;
     struct router_worker *router;
-    struct http_client *client;
+    /* requests to the active node; those that may wait there for a change have another client, so
+     * that they take no connection of the others */
+    struct http_client *client, *waits;
     struct forwarder forwarder;
     struct listener listeners[LISTENERS];
     unsigned draining; /* servers that have not drained yet */
@@ -72,6 +74,7 @@ struct worker {
     struct env_task ping_task;
     struct env_task begin_task;
     struct env_task flush_task;
+    struct env_timer idle_timer; /* while draining: looks whether the router is idle */
     struct env_timer audit_timer; /* of worker 0: follows the audit devices */
     sem_t drained, flushed;
     struct reason reason; /* why the worker did not start */
@@ -106,6 +109,7 @@ struct server {
     struct router_host host;
     struct http_budget client_bodies, cluster_bodies; /* bytes of long request bodies in memory */
     struct http_budget streams; /* number of bodies that stream to the active node */
+    struct http_budget parking; /* number of requests that wait for a change */
     struct tls_ctx *tls[CONFIG_LISTENERS_MAX];
     struct worker workers[WORKERS_MAX];
     int64_t started_ms;           /* wall clock time of the start */

@@ -20,6 +20,11 @@ enum {
     UNAUTHENTICATED_PATIENCE_MS = 10000,
 };
 
+enum {
+    WAITS_MAX = 4096,  /* requests of a plain standby that wait on the active node */
+    IDLE_LOOK_MS = 10, /* while draining */
+};
+
 static uint32_t ms_of(int64_t s)
 {
     ASSERT(s >= 0);
@@ -149,7 +154,12 @@ static enum status worker_serve(struct worker *w)
     TRY(router_worker_new(&s->router, w->env, w->state, &w->router));
     s->n_begun += w->state != NULL;
     TRY(http_client_new(w->env, &w->client));
-    w->forwarder = (struct forwarder){.node = s->node, .client = w->client, .streams = &s->streams};
+    TRY(http_client_new(w->env, &w->waits));
+    struct http_client_limits waits = http_client_limits_default;
+    waits.connections_max = WAITS_MAX;
+    http_client_limit(w->waits, &waits);
+    w->forwarder = (struct forwarder){
+        .node = s->node, .client = w->client, .waits = w->waits, .streams = &s->streams};
     struct listener *cluster = &w->listeners[LISTENER_CLUSTER];
     cluster->handler =
         (struct front_http){.worker = w->router, .peers = true, .is_member = from_member};
@@ -185,19 +195,40 @@ static void release(struct worker *w)
         http_server_free(w->listeners[i].http);
     router_worker_free(w->router);
     http_client_free(w->client);
+    http_client_free(w->waits);
     state_free(w->state);
     loop_free(w->env);
     w->env = NULL;
 }
 
-static void on_client_closed(void *ctx)
+static void on_waits_closed(void *ctx);
+
+/* The replica may go when the router asks it for nothing any more. */
+static void on_idle_timer(struct env_timer *timer)
+{
+    on_waits_closed(CONTAINER_OF(timer, struct worker, idle_timer));
+}
+
+static void on_waits_closed(void *ctx)
 {
     struct worker *w = ctx;
     ASSERT(router_worker_running(w->router) == 0);
+    if (!router_worker_idle(w->router)) {
+        w->idle_timer = (struct env_timer){.fire = on_idle_timer};
+        env_timer_set(w->env, &w->idle_timer, env_mono_ms(w->env) + IDLE_LOOK_MS);
+        return;
+    }
     if (w->state != NULL)
         state_close(w->state); /* the node stops next, and a renewal of keys may end after it */
     if (sem_post(&w->drained) != 0)
         abort(); /* cannot fail: the semaphore counts to one */
+}
+
+static void on_client_closed(void *ctx)
+{
+    struct worker *w = ctx;
+    ASSERT(w->draining == 0);
+    http_client_close(w->waits, on_waits_closed, w);
 }
 
 static void on_drained(void *ctx)
@@ -213,6 +244,7 @@ static void on_drain(struct env_task *task)
     struct worker *w = CONTAINER_OF(task, struct worker, drain_task);
     ASSERT(w->draining == 0); /* a worker drains once */
     trail_unwatch(w);
+    router_worker_leave(w->router);
     for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
         w->draining += w->listeners[i].http != NULL;
     for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)

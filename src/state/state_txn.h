@@ -122,6 +122,8 @@ struct state_index {
     uint64_t version;
     bool present; /* the key exists, or a key begins with the prefix */
 };
+/* The version that last replaced the whole state; 0: none did. */
+uint64_t state_restored(const struct state_txn *txn);
 struct state_index state_index_of(const struct state_txn *txn, struct bytes key);
 struct state_index state_index_below(const struct state_txn *txn, struct bytes prefix);
 /* The number of the pinned state in the order in which this process published its states. */

@@ -267,6 +267,12 @@ uint64_t state_changed(const struct state_txn *txn, struct bytes prefix)
     return store_newest(&txn->pin, prefix);
 }
 
+uint64_t state_restored(const struct state_txn *txn)
+{
+    ASSERT(txn->open);
+    return core_restored(&txn->pin);
+}
+
 struct state_index state_index_of(const struct state_txn *txn, struct bytes key)
 {
     struct store_item item;

@@ -308,6 +308,10 @@ static void walk(struct state_watches *ws)
     struct store_pin pin;
     struct env *env = ws->state->env;
     ASSERT(atomic_load(&ws->posted) && ws->timer.slot == 0);
+    if (tally_get(&ws->n) == 0) { /* the replica may be gone */
+        atomic_store(&ws->posted, false);
+        return;
+    }
     ws->walk_ms = env_mono_ms(env);
     atomic_store(&ws->posted, false);
     if (store_pin(ws->state->log->store, "watch", PIN_DEADLINE_MS, &pin) != ST_OK) {

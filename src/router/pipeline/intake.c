@@ -1,11 +1,14 @@
 /* New requests: a refused request gets its reply at once, any other becomes a pipe. */
-#include "router/pipeline/pipe.h"
+#include "router/pipeline/pipe_phases.h"
 #include "text/random.h"
 
 /* Reply at once when there is no memory for a pipe. */
-static void refuse(struct router_request *request, enum status st)
+static void refuse_early(struct router_request *request, enum status st)
 {
     struct router_reply reply = {0};
+    if (request->resumed != NULL)
+        router_parked_drop(request->resumed);
+    request->resumed = NULL;
     if (request->forwarded && request->again) /* an earlier try may have taken effect */
         reply.retry = ST_UNKNOWN_OUTCOME;
     else
@@ -72,7 +75,10 @@ static enum pipe_phase arrive(struct pipe *p)
         reason_set(&p->req.error, "%s", verdict->why);
     if (st == ST_OK && !preflight)
         st = stage_target(&p->req, worker->router, request);
-    if (st == ST_OK && !preflight)
+    const struct parked *parked = pipe_resumed(p);
+    if (st == ST_OK && parked != NULL && parked->why == PARKED_ALONE)
+        return pipe_fail_alone(p);
+    if (st == ST_OK && !preflight && parked == NULL) /* a resumed request was counted before */
         st = quota_judge(worker->quotas, worker->state, request, &p->req, p->begun_ms, &p->quota);
     p->unrecorded = preflight || p->quota.unrecorded;
     if (st != ST_OK)
@@ -86,16 +92,17 @@ static enum pipe_phase arrive(struct pipe *p)
 void router_handle(struct router_worker *worker, struct router_request *request)
 {
     ASSERT(request->dialect != NULL);
-    atomic_fetch_add(&worker->requests, 1);
+    if (request->resumed == NULL)
+        atomic_fetch_add(&worker->requests, 1);
     if (worker->running >= worker->inflight_max) {
         atomic_fetch_add(&worker->refused, 1);
-        refuse(request, ST_BUSY);
+        refuse_early(request, ST_BUSY);
         return;
     }
     struct pipe *p = arena_alloc(request->arena, sizeof *p);
     char *request_id = arena_alloc(request->arena, TEXT_UUID_LEN + 1);
     if (p == NULL || request_id == NULL) {
-        refuse(request, ST_NOMEM);
+        refuse_early(request, ST_NOMEM);
         return;
     }
     worker->running++;

@@ -25,6 +25,7 @@ enum pipe_phase {
     PIPE_AUTHORISING,       /* authorise by parameters; decode */
     PIPE_PREPARING,         /* the route's `prepare`, once */
     PIPE_HANDLING,          /* the route's handler */
+    PIPE_PARKING,           /* give everything back and wait for a newer result */
     PIPE_RECORDING_REQUEST, /* audit record of the request, once, before a phase with effects */
     PIPE_COMMITTING,        /* commit what the handler staged */
     PIPE_CONFIRMING,        /* confirm what the handler read, if nothing was staged */
@@ -190,7 +191,6 @@ enum pipe_phase pipe_end(struct pipe *p);
 enum pipe_phase pipe_fail(struct pipe *p, enum status st);
 
 /* pipe_body.c */
-
 /* The request has a body that must be read, or sent on, before the request can run. */
 bool pipe_is_unread(const struct pipe *p);
 /* Parse the body, or the query of a read, into req.data; p->content_type is known. */

@@ -106,6 +106,8 @@ enum pipe_phase pipe_send_done(struct pipe *p)
         if (!stage_reads(&p->req) && !is_repeatable(p))
             return pipe_fail(p, ST_UNKNOWN_OUTCOME);
     }
+    if (pipe_block_ms(p) != 0) /* the patience begins when the other node ends the wait */
+        p->deadline_ms = env_mono_ms(p->worker->env) + PIPE_PATIENCE_MS;
     st = st == ST_BUSY ? ST_BUSY : ST_NO_LEADER;
     return p->forward->body_taken ? pipe_fail(p, st) : pipe_wait(p, st);
 }
@@ -165,6 +167,8 @@ static uint64_t try_ms(const struct pipe *p)
     bool prepares = p->req.route != NULL && p->req.route->prepare != NULL;
     if (pipe_has_flag(p, ROUTE_LONG))
         return PIPE_LONG_TRY_MS;
+    if (pipe_block_ms(p) != 0) /* the active node parks it */
+        return pipe_block_ms(p) + PIPE_ONLY_TRY_MS;
     return is_repeatable(p) && !prepares ? PIPE_TRY_MS : PIPE_ONLY_TRY_MS;
 }
 
@@ -178,6 +182,7 @@ enum pipe_phase pipe_send(struct pipe *p)
                                           .again = p->effect != PIPE_UNCHANGED,
                                           .answer = p->more != NULL ? p->more->answer : NULL,
                                           .deadline_ms = env_mono_ms(p->worker->env) + try_ms(p),
+                                          .waits = pipe_block_ms(p) != 0,
                                           .done = on_forwarded};
     p->request->forward(p->request, p->forward);
     return PIPE_PENDING;

@@ -47,6 +47,21 @@ enum pipe_phase pipe_commit_done(struct pipe *p);
 enum pipe_phase pipe_confirm(struct pipe *p);
 enum pipe_phase pipe_confirm_done(struct pipe *p);
 
+/* pipe_park.c */
+enum pipe_phase pipe_park(struct pipe *p);
+/* How long a blocking request may wait; 0: the request does not block. */
+uint64_t pipe_block_ms(const struct pipe *p);
+/* The request was parked before, and woken; NULL: it is new. */
+struct parked *pipe_resumed(const struct pipe *p);
+/* Whether a resumed request may run on the version of this node without a confirmation. */
+bool pipe_trusts_version(const struct pipe *p);
+/* Whether the handler's result, with status `st`, is not newer than the client's: it must wait. */
+bool pipe_must_wait(const struct pipe *p, enum status st);
+/* The reply of a resumed request is about to leave: it is parked no more. */
+void pipe_end_parked(struct pipe *p);
+/* End a resumed request that found no leader. */
+enum pipe_phase pipe_fail_alone(struct pipe *p);
+
 /* pipe_outside.c */
 
 /* Whether the route's step outside must run after a transaction that ended with p->reply. */
@@ -64,6 +79,9 @@ enum pipe_phase pipe_finish_confirm(struct pipe *p);
 enum pipe_phase pipe_finish_confirm_done(struct pipe *p);
 
 /* pipe_reply.c */
+
+/* Release everything but the reply and the arena. The worker no longer knows the request. */
+void pipe_release(struct pipe *p);
 enum pipe_phase pipe_record_request(struct pipe *p);
 enum pipe_phase pipe_record_request_done(struct pipe *p);
 enum pipe_phase pipe_record_reply(struct pipe *p);

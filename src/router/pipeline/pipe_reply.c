@@ -48,18 +48,9 @@ static enum router_class class_of(const struct pipe *p)
     return stage_reads(&p->req) ? ROUTER_READ : ROUTER_WRITE;
 }
 
-enum pipe_phase pipe_respond(struct pipe *p)
+void pipe_release(struct pipe *p)
 {
     struct router_worker *worker = p->worker;
-    struct router_request *request = p->request;
-
-    histogram_add(&worker->latency[class_of(p)], env_mono_ns(worker->env) - p->begun_ns);
-
-    request_log(p);
-    finish_headers(p);
-    struct router_reply reply = p->reply;
-    struct parsed *parsed = p->parsed;
-
     if (p->req.txn != NULL || p->req.cleanups != NULL)
         pipe_end_txn(p);
     if (p->devices != NULL)
@@ -78,6 +69,23 @@ enum pipe_phase pipe_respond(struct pipe *p)
     if (--worker->running == 0)
         audit_rest(&worker->audit);
     list_remove(&p->link);
+}
+
+enum pipe_phase pipe_respond(struct pipe *p)
+{
+    struct router_worker *worker = p->worker;
+    struct router_request *request = p->request;
+
+    histogram_add(&worker->latency[class_of(p)], env_mono_ns(worker->env) - p->begun_ns);
+
+    request_log(p);
+    finish_headers(p);
+    struct router_reply reply = p->reply;
+    struct parsed *parsed = p->parsed;
+
+    pipe_release(p);
+    if (request->resumed != NULL)
+        pipe_end_parked(p);
     request->respond(request, &reply); /* last touch: the arena, and so p, may be gone */
     buf_done(&reply.body);
     parsed_free(worker->env, parsed);

@@ -10,7 +10,7 @@
  *   that ask    │                   ▲           ▲           │            ▼             │
  *   other nodes ┘                   └── again ──┴───────────┼──── PREPARING ◀─ ○       │
  *                                                           │            ▼             │
- *                                                           │        HANDLING          │
+ *                      PARKING (the end of this pipe) ◀─────┼─────── HANDLING          │
  *                                                           │            ▼             │
  *                                                     COMMITTING ◀─ ○    │             │
  *                                                     CONFIRMING ◀───────┘             │
@@ -31,6 +31,7 @@
  *    `prepare`, and when another request changed data that the transaction had read.
  * 3. Any phase can fail: the request goes on to RECORDING_REPLY, or to DONE where it is not
  *    recorded (pipe_is_recorded).
+ *    PARKING ends the pipe without a reply: a later pipe of the same request replies (parking.h).
  * 4. In a phase outside of transactions no transaction is open: `txn_closed`.
  * 5. When router_give_up has told a client that its request changed nothing, no phase begins that
  *    may change something: `touching`.
@@ -52,9 +53,9 @@ static_assert(PIPE_PHASES <= 32, "a set of phases is a word");
 
 /* Phases inside a transaction. Requests are recorded both inside and outside of transactions. */
 #define EITHER (ENDS | RECORDS)
-static const uint32_t txn_open = BIT(PARSING) | BIT(AUTHORISING) | BIT(HANDLING) | BIT(COMMITTING) |
-                                 BIT(CONFIRMING) | BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) |
-                                 EITHER;
+static const uint32_t txn_open = BIT(PARSING) | BIT(AUTHORISING) | BIT(HANDLING) | BIT(PARKING) |
+                                 BIT(COMMITTING) | BIT(CONFIRMING) | BIT(FINISH_COMMITTING) |
+                                 BIT(FINISH_CONFIRMING) | EITHER;
 static const uint32_t txn_closed = ~(txn_open & ~EITHER);
 /* Phases in which the request may change something. A forwarded read may change the count of its
  * token's uses, which is not reported to the client. */
@@ -78,7 +79,9 @@ static const uint32_t followers[PIPE_PHASES] = {
     [PIPE_PARSING] = BIT(AUTHORISING) | BEGINS | ENDS,
     [PIPE_AUTHORISING] = RUNS | ELSEWHERE | ENDS,
     [PIPE_PREPARING] = BEGINS | ENDS,
-    [PIPE_HANDLING] = BIT(ADMITTING) | BIT(COMMITTING) | BIT(CONFIRMING) | AFTER | ELSEWHERE | ENDS,
+    [PIPE_PARKING] = ENDS,
+    [PIPE_HANDLING] = BIT(PARKING) | BIT(ADMITTING) | BIT(COMMITTING) | BIT(CONFIRMING) | AFTER |
+                      ELSEWHERE | ENDS,
     [PIPE_RECORDING_REQUEST] = BIT(PREPARING) | BIT(COMMITTING) | BIT(RECEIVING) | BIT(OUTSIDE) |
                                BIT(STATELESS) | BIT(STATELESS_OUTSIDE) | ELSEWHERE |
                                BIT(ADMITTING) | ENDS,
@@ -132,6 +135,7 @@ static inline enum pipe_phase run_phase(struct pipe *p, enum pipe_phase phase)
     case PIPE_RECORDING_REQUEST: return pipe_record_request(p);
     case PIPE_PREPARING: return pipe_prepare(p);
     case PIPE_HANDLING: return pipe_handle(p);
+    case PIPE_PARKING: return pipe_park(p);
     case PIPE_COMMITTING: return pipe_commit(p);
     case PIPE_CONFIRMING: return pipe_confirm(p);
     case PIPE_RECEIVING: return pipe_receive(p);

@@ -56,6 +56,7 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
     worker->env = env;
     audit_init(&worker->audit, env);
     list_init(&worker->requests_under_way);
+    parking_init(&worker->parking, worker);
     if (state != NULL)
         router_worker_begin(worker, state);
     worker->inflight_max =
@@ -77,6 +78,8 @@ void router_worker_begin(struct router_worker *worker, struct state *state)
     ASSERT(worker->state == NULL && state != NULL);
     worker->state = state;
     worker->cipher = state_cipher(state);
+    if (parking_begin(&worker->parking, state) != ST_OK)
+        trace(TRACE_ERROR, "router", "out of memory: blocking requests of a worker do not wait");
 }
 
 void router_worker_free(struct router_worker *worker)
@@ -84,6 +87,7 @@ void router_worker_free(struct router_worker *worker)
     if (worker == NULL)
         return;
     ASSERT(worker->running == 0);
+    parking_done(&worker->parking);
     audit_done(&worker->audit);
     acl_cache_free(worker->acls);
     token_cache_free(worker->tokens);
@@ -133,6 +137,7 @@ void router_worker_counters(const struct router_worker *worker,
         .refused = atomic_load(&worker->refused),
         .parsed_bytes = atomic_load(&worker->parsed_bytes),
     };
+    parking_counters(&worker->parking, &ret_counters->parked);
     for (unsigned i = 0; i < ROUTER_CLASSES; i++)
         histogram_sum_add(&ret_counters->latency[i], &worker->latency[i]);
 }

@@ -3,6 +3,7 @@
 #define HOLDFAST_ROUTER_PIPELINE_WORKER_H
 
 #include "router/openapi/openapi_cache.h"
+#include "router/pipeline/parking.h"
 #include "router/request/dialect.h"
 #include "router/router.h"
 #include "text/random.h"
@@ -40,6 +41,7 @@ struct router_worker {
     /* kept few, because each request is compared with all */
     struct long_route longs[WORKER_LONG_MAX];
     unsigned n_longs;
+    struct parking parking;
     struct histogram latency[ROUTER_CLASSES];
     atomic_ullong requests, forwards, reruns, refused, parsed_bytes;
 };

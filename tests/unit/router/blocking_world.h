@@ -7,6 +7,18 @@
 
 static uint64_t seen_index;
 static unsigned seen_runs;
+static void (*after_read)(void); /* called once, between the read and the reply */
+static uint64_t run_takes_ms;    /* what a run adds to the clock */
+static struct world w;
+
+static void seen_now(void)
+{
+    void (*after)(void) = after_read;
+    after_read = NULL;
+    w.env.now_ms += run_takes_ms;
+    if (after != NULL)
+        after();
+}
 
 static enum status run_key(struct req *req)
 {
@@ -17,11 +29,12 @@ static enum status run_key(struct req *req)
     seen_runs++;
     TRY(req_watch_key(req, bytes_str(key)));
     seen_index = req->index;
+    seen_now();
     TRY(state_get(req->txn, bytes_str(key), &stored));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_member_int(&w, "index", (int64_t)req->index);
-    text_close(&w);
+    struct text_writer out = req_reply_begin(req);
+    text_open_object(&out);
+    text_member_int(&out, "index", (int64_t)req->index);
+    text_close(&out);
     return req_reply_end(req);
 }
 
@@ -30,6 +43,7 @@ static enum status run_list(struct req *req)
     seen_runs++;
     TRY(req_watch_prefix(req, BYTES("s/watched/")));
     seen_index = req->index;
+    seen_now();
     return req_reply_listing(req, BYTES("s/watched/"));
 }
 
@@ -57,7 +71,22 @@ static const struct route blocking_routes[] = {
     {.method = METHOD_POST, .path = "key/:name", .handler = run_put},
     {.method = METHOD_DELETE, .path = "key/:name", .handler = run_delete},
 };
-static const struct route_api blocking_api = {.dialect = &secrets_dialect,
+
+/* The secrets dialect, whose clients may also say which index they have. */
+static struct dialect blocking_dialect;
+
+static enum status read_block(struct req *req, const struct router_request *request)
+{
+    struct bytes index = router_header(request, "x-index"), wait = router_header(request, "x-wait");
+    int64_t n;
+    if (index.len != 0 && text_int_parse(index, &n) == ST_OK)
+        req->block = (struct req_block){.index = (uint64_t)n, .wait_ms = 16000};
+    if (wait.len != 0 && text_int_parse(wait, &n) == ST_OK)
+        req->block.wait_ms = (uint32_t)n;
+    return secrets_dialect.read_headers(req, request);
+}
+
+static const struct route_api blocking_api = {.dialect = &blocking_dialect,
                                               .prefix = "blocking/",
                                               .type = "blocking",
                                               .routes = blocking_routes,
@@ -68,13 +97,35 @@ static const struct module blocking_module = {
 static const struct module *const modules[] = {&blocking_module, &token_module, &cubbyhole_module,
                                                &sys_module, &kv_module};
 
-static struct world w;
+/* A commit of another request, between the phases of the one under way. */
+static inline void someone_else_puts(struct world *world, const char *key)
+{
+    struct rlog_txn_builder b = {0};
+    CLEANUP(buf_done) struct buf encoded = {0};
+    CLEANUP(buf_done) struct buf entry = {0};
+    uint8_t sealed[1 + BARRIER_OVERHEAD];
+    assert_status(barrier_encrypt(state_cipher(world->state), bytes_str(key), BYTES("x"), sealed),
+                  ST_OK);
+    rlog_txn_put(&b, bytes_str(key), bytes_of(sealed, sizeof sealed));
+    assert_status(rlog_txn_encode(&b, &encoded), ST_OK);
+    struct bytes one = buf_bytes(&encoded);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1000, &one, 1, &entry), ST_OK);
+    rlog_machine_apply(&world->m, ++world->index, buf_bytes(&entry), NULL, NULL);
+    rlog_txn_done(&b);
+}
 
 static int open_world(void **ctx)
 {
     (void)ctx;
     seen_index = 0;
     seen_runs = 0;
+    after_read = NULL;
+    run_takes_ms = 0;
+    blocking_dialect = secrets_dialect;
+    blocking_dialect.name = "blocking";
+    blocking_dialect.root = "/b/";
+    blocking_dialect.mounts = false;
+    blocking_dialect.read_headers = read_block;
     world_open(&w, modules, ARRAY_LEN(modules));
     world_init(&w);
     return 0;

@@ -21,6 +21,12 @@ struct test_request {
     enum status late_status;
     struct router_collect *collect; /* being read */
     unsigned collects;
+    /* A parked request keeps its target, as text. */
+    bool may_park;
+    void (*take)(struct test_request *t); /* hands it in again */
+    const char *raw;
+    struct router_parked *parked;
+    unsigned parks;
     /* The reply. */
     enum status retry;
     int http;
@@ -90,6 +96,14 @@ static inline void test_respond(struct router_request *request, struct router_re
     arena_done(&t->arena); /* as a transport may: the request is over */
 }
 
+static inline bool test_may_park(const struct router_request *request)
+{
+    return CONTAINER_OF(request, struct test_request, request)->may_park;
+}
+
+/* As a transport does: the arena goes, the head stays. */
+static inline void test_park(struct router_request *request, struct router_parked *parked);
+
 static inline void test_request_done(struct test_request *t)
 {
     buf_done(&t->body);
@@ -109,10 +123,37 @@ static inline void test_request_init(struct test_request *t, enum http_method me
         .peer = "192.0.2.1:4711",
         .header = test_header,
         .collect = test_collect,
+        .may_park = test_may_park,
+        .park = test_park,
         .respond = test_respond,
     };
+    t->raw = target;
+    t->may_park = true;
     struct bytes raw = mark != NULL ? bytes_of(target, (size_t)(mark - target)) : bytes_str(target);
     assert_status(path_canonical(&t->arena, raw, &t->request.target), ST_OK);
+}
+
+static inline void test_resume(struct router_parked *parked)
+{
+    struct test_request *t = parked->request;
+    const char *mark = strchr(t->raw, '?');
+    size_t len = mark != NULL ? (size_t)(mark - t->raw) : strlen(t->raw);
+    t->parked = NULL;
+    t->request.resumed = parked;
+    t->request.dialect = NULL;
+    t->request.verdict = NULL;
+    assert_status(path_canonical(&t->arena, bytes_of(t->raw, len), &t->request.target), ST_OK);
+    t->take(t);
+}
+
+static inline void test_park(struct router_request *request, struct router_parked *parked)
+{
+    struct test_request *t = CONTAINER_OF(request, struct test_request, request);
+    assert_null(t->parked);
+    *parked = (struct router_parked){.resume = test_resume, .request = t};
+    t->parked = parked;
+    t->parks++;
+    arena_done(&t->arena);
 }
 
 static inline void test_request_header(struct test_request *t, const char *name, const char *value)

@@ -51,8 +51,9 @@ struct world {
     unsigned n_forward, forwards;
     struct rlog_request_id forward_ids[WORLD_FORWARDS_MAX];
     bool forward_again[WORLD_FORWARDS_MAX];
-    bool forward_takes_body;  /* of streamed requests */
-    char forward_answer[256]; /* of the last forward: kind, type and data; "": none */
+    uint64_t forward_deadline_ms; /* of the last forward */
+    bool forward_takes_body;      /* of streamed requests */
+    char forward_answer[256];     /* of the last forward: kind, type and data; "": none */
     struct router_forward *forwarding;
     struct env_task forward_task;
 };
@@ -101,9 +102,17 @@ static inline void world_ticket_drop(struct state_log *log, uint64_t ticket)
 
 #include "router/world_host.h"
 
+static inline void world_take(struct world *w, struct test_request *t);
+
+static inline void world_take_again(struct test_request *t)
+{
+    world_take(t->world, t);
+}
+
 static inline void world_take(struct world *w, struct test_request *t)
 {
     t->world = w;
+    t->take = world_take_again;
     t->request.forward = world_forward_request;
     router_place(w->worker, &t->request);
     front_handle(w->worker, &t->request);

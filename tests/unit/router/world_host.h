@@ -80,6 +80,7 @@ static inline void world_forward(struct world *w, struct router_forward *f)
     w->forward_again[w->forwards] = f->again;
     w->forward_ids[w->forwards++] = f->id;
     w->forwarding = f;
+    w->forward_deadline_ms = f->deadline_ms;
     w->forward_answer[0] = '\0';
     if (f->answer != NULL)
         (void)snprintf(w->forward_answer, sizeof w->forward_answer, "%d %s %.*s", f->answer->kind,
