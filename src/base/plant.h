@@ -56,6 +56,9 @@
     X(AUDIT_AFTER, "the request is recorded after its change, with the reply")             \
     X(LEASE_WITHOUT_TOKEN, "a lease is good whatever became of its token")                 \
     X(LEASE_OWN_CLOCK, "a node's own clock says whether a lease has expired")              \
+    X(WATCH_INDEX, "a watch overlooks the version behind the one that was read")           \
+    X(WATCH_DROPPED, "a change between a read and its watch wakes no watcher")             \
+    X(WATCH_STALE, "a confirmed read is served without a confirmation")                    \
     X(RECOVER_OLD_LOG, "a cluster is recovered from a log that another one outdates")      \
     X(RECOVER_SAME_ID, "a recovered replica keeps its raft id")
 

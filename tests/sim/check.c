@@ -43,6 +43,7 @@ static const char *const reach_names[REACHES] = {
     [REACH_AUDIT_LATE] = "audit device left out",
     [REACH_ASKED_ONLY] = "record without its change",
     [REACH_MUTE_HANDOVER] = "handover without audit devices",
+    [REACH_WATCH_TOLD] = "watcher told of a change",
 };
 
 const char *reach_name(enum reach r)

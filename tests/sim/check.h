@@ -52,6 +52,7 @@ enum reach {
     REACH_AUDIT_LATE,
     REACH_ASKED_ONLY,
     REACH_MUTE_HANDOVER,
+    REACH_WATCH_TOLD,
     REACHES
 };
 const char *reach_name(enum reach r);

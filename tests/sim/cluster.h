@@ -10,7 +10,10 @@
 #include "sim_net.h"
 #include "state/state_core.h"
 
-enum { SIM_SEALS = 3 };
+enum {
+    SIM_SEALS = 3,
+    SIM_WATCHED = 2, /* registers that are watched */
+};
 
 struct cluster;
 struct clients;
@@ -20,6 +23,8 @@ struct token_cache;
 struct trail_devices;
 struct trail_service;
 struct trails;
+struct watch_seen;
+struct watch_service;
 
 enum node_state {
     NODE_ABSENT, /* never used, or wiped */
@@ -62,6 +67,7 @@ struct node {
     struct acl_cache *acls;              /* cache of one worker; NULL: no client has tokens */
     struct trail_service *trail;         /* NULL: no client's requests are recorded */
     struct trail_devices *trail_devices; /* devices of the machine; NULL: no device */
+    struct watch_service *watch;         /* NULL: nothing is watched */
     unsigned requests;                   /* under way */
     unsigned exchanging;                 /* how many; there is one staged tree */
     bool may_unseal;
@@ -106,6 +112,7 @@ struct cluster {
     struct clients *clients;
     struct front *front;
     struct trails *trails;
+    struct watch_seen *watch; /* by every watcher; NULL: nothing yet */
     struct event sweep; /* of tokens */
     struct event level; /* the leader looks whether the feature level can rise */
     struct rng levels;  /* of the nodes' builds */

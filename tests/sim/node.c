@@ -4,6 +4,7 @@
 #include "cluster.h"
 #include "sim_mem.h"
 #include "trail.h"
+#include "watch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -124,6 +125,8 @@ static void on_applied(void *ctx, uint64_t index, uint64_t version)
     n->looked_at = false;
     if (!n->fs.dead && !n->fatal && !n->ghost)
         check_applied(n, index, version);
+    if (!n->ghost)
+        watch_service_published(n->watch);
     n->may_unseal = true;
 }
 
@@ -210,6 +213,7 @@ static void process_end(struct node *n, uint64_t down_ns)
     sim_env_done(&n->env);
     sim_mem_drop(owner_of(n));
     n->trail = NULL;
+    n->watch = NULL;
     n->rlog = NULL;
     n->service = NULL;
     n->barrier = NULL;
@@ -297,13 +301,17 @@ static enum status service_start(struct node *n)
     TRY(state_new(&n->env.env, &n->log, n->barrier, &n->service));
     if (n->trail_devices != NULL)
         n->trail = trail_service_new(n);
+    if (!n->ghost)
+        n->watch = watch_service_new(n);
     return ST_OK;
 }
 
 static void service_stop(struct node *n)
 {
     trail_service_free(n->trail);
+    watch_service_free(n->watch);
     n->trail = NULL;
+    n->watch = NULL;
     state_free(n->service);
     barrier_free(n->barrier);
     token_cache_free(n->tokens);
@@ -341,6 +349,7 @@ void node_halt(struct node *n, uint64_t down_ns)
     n->down_ns = down_ns;
     trail_service_stop(n->trail);
     sim_env_enter(&n->env);
+    watch_service_stop(n->watch);
     (void)sim_env_leave(&n->env); /* nothing is touched after it */
 }
 
@@ -376,7 +385,7 @@ static bool on_left(void *ctx)
         node_power_off(n, rng_between(&c->rng, 5, c->profile.down_ms_max) * SIM_MS);
         return false;
     }
-    if (n->closing && n->rlog == NULL && state_idle(n->service)) {
+    if (n->closing && n->rlog == NULL && state_idle(n->service) && watch_service_idle(n->watch)) {
         stopped(n);
         return false;
     }

@@ -492,6 +492,25 @@ static void pin_audit(struct profile *p)
     p->admin_weight[ADMIN_TRANSFER] = 10;
 }
 
+/* Watchers on every node, while leaders come and go and the state is replaced. */
+static void pin_watch(struct profile *p)
+{
+    p->watchers = true;
+    p->clients = 8;
+    p->keys = 2;
+    p->value_bytes_max = 200;
+    p->think_ms_max = 60;
+    p->election_ms = 300;
+    p->heartbeat_ms = 30;
+    p->exchange_every_ms = 1000;
+    p->fault_every_ms = 300;
+    p->leader_permille = 500;
+    p->fault_weight[FAULT_CUT] = 20;
+    p->fault_weight[FAULT_KILL] = 20;
+    p->fault_weight[FAULT_POWER] = 10;
+    p->admin_weight[ADMIN_TRANSFER] = 10;
+}
+
 /* Members of an older build, with and without a vote, are upgraded while leaders come and go and
  * tokens are made, renewed and ended. */
 static void pin_upgrade(struct profile *p)
@@ -550,6 +569,7 @@ static const struct {
             {"tokens", pin_tokens},
             {"leases", pin_leases},
             {"audit", pin_audit},
+            {"watch", pin_watch},
             {"upgrade", pin_upgrade},
             {"calm", pin_calm}};
 
@@ -566,7 +586,8 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
     *p = (struct profile){0};
     struct rng extra = rng_make(seed, 0xE7712A), front = rng_make(seed, 0xF2017),
                votes = rng_make(seed, 0x707E5), levels = rng_make(seed, 0x1E7E1),
-               leases = rng_make(seed, 0x1EA5E), audit = rng_make(seed, 0xA0D17);
+               leases = rng_make(seed, 0x1EA5E), audit = rng_make(seed, 0xA0D17),
+               watch = rng_make(seed, 0x3A7C4);
     size_t len = strcspn(name, "+");
     bool recorded = strcmp(name + len, RECORDED) == 0;
     if (name[len] != '\0' && !recorded)
@@ -581,6 +602,8 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
             pins[i].pin(p);
         if (recorded)
             p->recorders = RECORDERS;
+        if (pins[i].pin == NULL)
+            p->watchers = rng_chance(&watch, 150);
         snprintf(p->name, sizeof p->name, "%s", name);
         return true;
     }

@@ -79,6 +79,7 @@ struct profile {
 
     unsigned fronts;    /* clients that show tokens; 0: none */
     bool leases;        /* they take leases, too */
+    bool watchers;      /* registers are watched on every node */
     unsigned recorders; /* clients whose requests are recorded; 0: none, and no audit devices */
     unsigned clients, think_ms_max, keys;
     unsigned value_bytes_max;

@@ -91,6 +91,8 @@ static bool exchange_make(struct exchange *x)
         rlog_txn_stage_drop(&b);
     else
         rlog_txn_stage_swap(&b);
+    if (x->node->cluster->profile.watchers) /* as a restore does */
+        rlog_txn_put(&b, BYTES(STATE_RESTORED), BYTES("mark"));
     well = well && txn_end(x, &b);
     rlog_txn_done(&b);
     store_unpin(&pin);
