@@ -77,7 +77,7 @@ static enum pipe_phase arrive(struct pipe *p)
         st = stage_target(&p->req, worker->router, request);
     const struct parked *parked = pipe_resumed(p);
     if (st == ST_OK && parked != NULL && parked->why == PARKED_ALONE)
-        return pipe_fail_alone(p);
+        st = ST_NO_LEADER;
     if (st == ST_OK && !preflight && parked == NULL) /* a resumed request was counted before */
         st = quota_judge(worker->quotas, worker->state, request, &p->req, p->begun_ms, &p->quota);
     p->unrecorded = preflight || p->quota.unrecorded;

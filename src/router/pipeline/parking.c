@@ -79,9 +79,16 @@ static void wake(struct parked *parked, enum parked_why why)
 
 static void wake_all(struct parking *parking, enum parked_why why)
 {
+    LIST_FOR_SAFE (link, after, &parking->parked)
+        wake(CONTAINER_OF(link, struct parked, link), why);
+}
+
+/* Wake the requests that need a leader. */
+static void wake_confirmed(struct parking *parking, enum parked_why why)
+{
     LIST_FOR_SAFE (link, after, &parking->parked) {
         struct parked *parked = CONTAINER_OF(link, struct parked, link);
-        if (why != PARKED_ALONE || !parked->stale)
+        if (!parked->stale)
             wake(parked, why);
     }
 }
@@ -173,14 +180,16 @@ static void judge_node(struct parking *parking, uint64_t now_ms)
     host->node_ops->status(host->node, &status);
     bool moves = !node.active && !node.perf_standby && status.has_leader;
     bool alone = !node.active && !status.has_leader;
-    if (refuses || moves) {
+    if (refuses) {
         wake_all(parking, PARKED_NODE);
         return;
     }
+    if (moves)
+        wake_confirmed(parking, PARKED_NODE);
     if (alone && parking->alone_ms == 0)
         parking->alone_ms = now_ms;
     if (parking->alone_ms != 0 && now_ms >= parking->alone_ms + PARKING_PATIENCE_MS)
-        wake_all(parking, PARKED_ALONE);
+        wake_confirmed(parking, PARKED_ALONE);
     probe(parking, now_ms);
 }
 

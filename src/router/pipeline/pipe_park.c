@@ -169,7 +169,8 @@ enum pipe_phase pipe_park(struct pipe *p)
     struct router_request *request = p->request;
     struct parked *parked = pipe_resumed(p);
     bool fresh = parked == NULL;
-    ASSERT(p->req.txn != NULL && p->effect == PIPE_UNCHANGED);
+    ASSERT(p->req.txn != NULL &&
+           p->effect != PIPE_CHANGED); /* a lost try of a read changed nothing */
     ASSERT(request->may_park != NULL && request->park != NULL);
     enum status st = park(p, &parked);
     if (st != ST_OK) {
@@ -181,13 +182,6 @@ enum pipe_phase pipe_park(struct pipe *p)
     pipe_release(p);
     request->park(request, &parked->handle); /* last touch: the arena, and so p, is gone */
     return PIPE_PENDING;
-}
-
-enum pipe_phase pipe_fail_alone(struct pipe *p)
-{
-    struct router_host *host = p->req.host;
-    (void)host->node_ops->no_quorum(host->node, &p->req.error); /* unknown: the status tells it */
-    return pipe_fail(p, ST_NO_LEADER);
 }
 
 void pipe_end_parked(struct pipe *p)

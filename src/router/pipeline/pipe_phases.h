@@ -59,8 +59,6 @@ bool pipe_trusts_version(const struct pipe *p);
 bool pipe_must_wait(const struct pipe *p, enum status st);
 /* The reply of a resumed request is about to leave: it is parked no more. */
 void pipe_end_parked(struct pipe *p);
-/* End a resumed request that found no leader. */
-enum pipe_phase pipe_fail_alone(struct pipe *p);
 
 /* pipe_outside.c */
 

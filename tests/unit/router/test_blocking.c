@@ -409,6 +409,25 @@ static void a_node_that_becomes_a_plain_standby_passes_parked_requests_on(void *
     assert_replied(&t, 299);
 }
 
+/* The active node dies while it has the request, and this node becomes active. */
+static void a_request_whose_try_was_lost_waits_here(void **ctx)
+{
+    struct test_request t;
+    (void)ctx;
+    change("/b/blocking/key/a");
+    uint64_t index = index_at(METHOD_GET, "/b/blocking/key/a");
+    world_standby(&w, false);
+    w.n_forward = 1;
+    w.forward_status[0] = ST_UNKNOWN_OUTCOME;
+    ask(&t, "/b/blocking/key/a", index);
+    assert_int_equal(t.replies, 0);
+    w.node.active = true;
+    pass_ms(100);
+    assert_parked(&t);
+    change("/b/blocking/key/a");
+    assert_replied(&t, 200);
+}
+
 static void a_client_that_goes_leaves_nothing(void **ctx)
 {
     struct test_request t;
@@ -519,6 +538,7 @@ int main(void)
         T(a_node_that_cannot_confirm_ends_parked_requests),
         T(a_plain_standby_forwards_with_the_whole_wait),
         T(a_node_that_becomes_a_plain_standby_passes_parked_requests_on),
+        T(a_request_whose_try_was_lost_waits_here),
         T(a_client_that_goes_leaves_nothing),
         T(parking_is_bounded),
         T(woken_requests_run_in_short_turns),
