@@ -238,7 +238,8 @@ void http_conn_park(struct http_conn *c)
 {
     ASSERT(c->phase == CONN_BUSY);
     c->late_ms = 0;
-    c->rest_ms = conn_wake(c, REST_MS);
+    http_wire_rest(&c->wire);           /* many requests may come at once */
+    c->rest_ms = conn_wake(c, REST_MS); /* more input may come */
 }
 
 static void conn_give(struct http_conn *c)

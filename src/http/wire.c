@@ -289,7 +289,8 @@ uint64_t http_wire_progress(const struct http_wire *wire)
 
 void http_wire_rest(struct http_wire *wire)
 {
-    if (wire->tls != NULL)
+    wire->rests = wire->pumping; /* the input that is being read needs the memory still */
+    if (wire->tls != NULL && !wire->pumping)
         (void)tls_rest(wire->tls); /* a half-read record keeps its place */
 }
 
@@ -425,6 +426,8 @@ static void wire_on_cipher(struct http_wire *w, struct bytes cipher)
         /* copy an incomplete record: the next wire reads into the same memory */
         st = tls_keep(w->tls);
     }
+    if (w->rests && !w->closing)
+        http_wire_rest(w);
     if (st != ST_OK)
         wire_ended(w, st);
 }

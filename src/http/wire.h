@@ -98,6 +98,7 @@ struct http_wire {
     uint64_t bytes_wrote; /* bytes given to the socket, TLS included */
     bool server, secured, seen, reading, want_read, pumping, flushing, writing;
     bool eof, ended, broken, finishing, finished, closing;
+    bool rests;   /* http_wire_rest was called while input was being read */
     bool discard; /* set by the owner: the input is read and discarded */
 };
 
