@@ -31,8 +31,25 @@ void forward_finish(struct forward *fw, enum status st)
 {
     struct router_forward *f = fw->f;
     stream_body_end(fw);
+    if (f->waits) {
+        http_on_gone(fw->req, NULL);
+        front_request_get(fw->req)->forward = NULL;
+    }
     buf_done(&fw->http.reply);
     f->done(f, st); /* last touch: the arena, and so fw, may be gone */
+}
+
+void forward_end(struct forward *fw)
+{
+    ASSERT(fw->f->waits && !fw->over);
+    http_client_cancel(&fw->http); /* closes the connection: the active node waits no more */
+    fw->over = true;
+    forward_finish(fw, ST_CLOSED);
+}
+
+static void on_waiter_gone(struct http_request *req)
+{
+    forward_end(front_request_get(req)->forward);
 }
 
 /* Copy the headers of the active node's reply. */
@@ -226,6 +243,10 @@ void forward_start(const struct forwarder *forwarder, struct router_forward *f)
         .address = status.leader_cluster, .tls = node_tls(forwarder->node), .uri = uri};
     bool waits = f->waits && forwarder->waits != NULL;
     http_client_send(waits ? forwarder->waits : forwarder->client, &target, &fw->http);
+    if (f->waits) {
+        front_request_get(fw->req)->forward = fw;
+        http_on_gone(fw->req, on_waiter_gone);
+    }
     if (f->request->streamed)
         stream_body_begin(fw);
 }

@@ -9,6 +9,7 @@
 #include "router/router.h"
 
 /* The means of one worker to send requests to the active node. */
+struct forward;
 struct forwarder {
     struct node *node;
     struct http_client *client;  /* client on the worker's thread */
@@ -19,6 +20,9 @@ struct forwarder {
 /* Send a request to the active node. f->done is called once, never from inside this call; its
  * statuses are those of struct router_forward. On the worker's thread. */
 void forward_start(const struct forwarder *forwarder, struct router_forward *f);
+
+/* End a forward that waits on the active node (router_forward.waits): f->done gets ST_CLOSED. */
+void forward_end(struct forward *fw);
 
 /* A forwarded request. It lies in the arena of the client's request. */
 struct forward {

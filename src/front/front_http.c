@@ -51,6 +51,11 @@ static void request_forward(struct router_request *router_request, struct router
     forward_start(request->forwarder, f);
 }
 
+static void request_end_wait(struct router_request *router_request)
+{
+    forward_end(front_request_of(router_request)->forward);
+}
+
 static void on_whole(struct http_request *req, enum status st)
 {
     struct front_request *request = front_request_get(req);
@@ -204,6 +209,7 @@ static struct front_request *request_new(const struct front_http *http, struct h
                     .collect = request_collect,
                     .receive = request_receive,
                     .forward = request_forward,
+                    .end_wait = request_end_wait,
                     .may_park = request_may_park,
                     .park = request_park,
                     .respond = request_respond},

@@ -105,6 +105,8 @@ struct router_request {
     enum status (*receive)(struct router_request *request, struct router_receive *receive);
     /* Send the request to the active node. */
     void (*forward)(struct router_request *request, struct router_forward *f);
+    /* End a forward that waits on the active node. */
+    void (*end_wait)(struct router_request *request);
     /* Whether the request can be parked now. NULL: never. */
     bool (*may_park)(const struct router_request *request);
     /* Keep the head of the request and release everything else, the arena too. One of

@@ -255,10 +255,10 @@ bool router_worker_idle(const struct router_worker *worker)
     return !worker->parking.probing;
 }
 
-void router_worker_leave(struct router_worker *worker)
+void parking_leave(struct parking *parking)
 {
-    worker->parking.leaving = true;
-    wake_all(&worker->parking, PARKED_LEAVING);
+    parking->leaving = true;
+    wake_all(parking, PARKED_LEAVING);
 }
 
 void parking_counters(const struct parking *parking, struct router_parked_counters *ret_counters)

@@ -77,6 +77,8 @@ NODISCARD enum status parking_add(struct parking *parking, struct parked *parked
                                   size_t n);
 /* Set when a parked request is woken at the latest; 0: with its deadline. */
 void parking_until(struct parked *parked, uint64_t token_ms);
+/* The node leaves: wake all, and park no more. */
+void parking_leave(struct parking *parking);
 /* Free a request that is over. NULL is allowed. */
 void parked_free(struct parked *parked);
 void parking_counters(const struct parking *parking, struct router_parked_counters *ret_counters);

@@ -100,6 +100,10 @@ enum pipe_phase pipe_send_done(struct pipe *p)
         p->unrecorded = true; /* the node that ran the request has recorded it */
         return pipe_end(p);
     }
+    if (st == ST_CLOSED && p->forward->waits) { /* the client has gone, or this node leaves */
+        p->unrecorded = true;
+        return pipe_fail(p, st);
+    }
     bool untouched = st == ST_NOT_LEADER || st == ST_NO_LEADER || st == ST_BUSY;
     if (!untouched) {
         p->effect = MAX(p->effect, PIPE_UNKNOWN);

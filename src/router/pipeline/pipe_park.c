@@ -199,3 +199,13 @@ void pipe_end_parked(struct pipe *p)
     parked_free(parked);
     p->request->resumed = NULL;
 }
+
+void router_worker_leave(struct router_worker *worker)
+{
+    parking_leave(&worker->parking);
+    LIST_FOR_SAFE (link, after, &worker->requests_under_way) {
+        struct pipe *p = CONTAINER_OF(link, struct pipe, link);
+        if (p->phase == PIPE_FORWARDING && p->forward->waits)
+            p->request->end_wait(p->request);
+    }
+}

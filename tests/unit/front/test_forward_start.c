@@ -41,6 +41,14 @@ uint64_t http_body_length(const struct http_request *req)
     return 0;
 }
 
+static void (*gone)(struct http_request *req);
+
+void http_on_gone(struct http_request *req, void (*call)(struct http_request *req))
+{
+    assert_ptr_equal(req, &incoming);
+    gone = call;
+}
+
 enum status stream_body_reserve(struct forward *fw)
 {
     (void)fw;
@@ -101,6 +109,7 @@ void node_status_get(struct node *node, struct node_status *ret_status)
 /* The client of HTTP */
 
 static struct http_client_request *under_way;
+static unsigned cancelled;
 static char target_uri[MESH_URI_MAX], target_address[64];
 static const struct http_header *reply_headers;
 static size_t n_reply_headers;
@@ -118,6 +127,7 @@ void http_client_send(struct http_client *client, const struct http_target *targ
 void http_client_cancel(struct http_client_request *http)
 {
     assert_ptr_equal(http, under_way);
+    cancelled++;
 }
 
 size_t http_client_reply_header_count(const struct http_client_request *http)
@@ -154,6 +164,9 @@ static int set_up(void **ctx)
     fake_env_init(&fake, 1);
     leader_cluster = "127.0.0.1:8201";
     under_way = NULL;
+    gone = NULL;
+    cancelled = 0;
+    incoming.user = &request;
     sent_by_client = reply_headers = NULL;
     n_sent_by_client = n_reply_headers = ended = 0;
     request = (struct front_request){.req = &incoming};
@@ -343,6 +356,30 @@ static void a_request_that_fails_ends_with_its_status(void **ctx)
     assert_status(ended_with, ST_UNKNOWN_OUTCOME);
 }
 
+static void a_request_that_waits_ends_with_its_client(void **ctx)
+{
+    (void)ctx;
+    f.waits = true;
+    start();
+    assert_non_null(gone);
+    gone(&incoming);
+    assert_int_equal(cancelled, 1);
+    assert_int_equal(ended, 1);
+    assert_status(ended_with, ST_CLOSED);
+    assert_null(gone);
+}
+
+static void a_request_that_waits_gets_its_reply(void **ctx)
+{
+    (void)ctx;
+    f.waits = true;
+    start();
+    assert_status(reply(200, "", ""), ST_OK);
+    assert_null(gone);
+    assert_int_equal(cancelled, 0);
+    buf_done(&f.reply.body);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -356,6 +393,8 @@ int main(void)
         TEST(a_reply_is_taken_with_its_headers),
         TEST(the_other_node_says_whether_to_try_again),
         TEST(a_request_that_fails_ends_with_its_status),
+        TEST(a_request_that_waits_ends_with_its_client),
+        TEST(a_request_that_waits_gets_its_reply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -409,6 +409,20 @@ static void a_node_that_becomes_a_plain_standby_passes_parked_requests_on(void *
     assert_replied(&t, 299);
 }
 
+static void a_plain_standby_that_leaves_ends_what_waits_elsewhere(void **ctx)
+{
+    struct test_request t;
+    (void)ctx;
+    change("/b/blocking/key/a");
+    world_standby(&w, false);
+    w.forward_holds = true;
+    ask(&t, "/b/blocking/key/a", 1000000);
+    assert_int_equal(t.replies, 0);
+    router_worker_leave(w.worker);
+    assert_replied(&t, 503);
+    assert_int_equal(w.forwards, 1);
+}
+
 /* The active node dies while it has the request, and this node becomes active. */
 static void a_request_whose_try_was_lost_waits_here(void **ctx)
 {
@@ -538,6 +552,7 @@ int main(void)
         T(a_node_that_cannot_confirm_ends_parked_requests),
         T(a_plain_standby_forwards_with_the_whole_wait),
         T(a_node_that_becomes_a_plain_standby_passes_parked_requests_on),
+        T(a_plain_standby_that_leaves_ends_what_waits_elsewhere),
         T(a_request_whose_try_was_lost_waits_here),
         T(a_client_that_goes_leaves_nothing),
         T(parking_is_bounded),

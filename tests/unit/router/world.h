@@ -52,6 +52,7 @@ struct world {
     struct rlog_request_id forward_ids[WORLD_FORWARDS_MAX];
     bool forward_again[WORLD_FORWARDS_MAX];
     uint64_t forward_deadline_ms; /* of the last forward */
+    bool forward_holds;           /* no reply comes */
     bool forward_takes_body;      /* of streamed requests */
     char forward_answer[256];     /* of the last forward: kind, type and data; "": none */
     struct router_forward *forwarding;
@@ -114,6 +115,7 @@ static inline void world_take(struct world *w, struct test_request *t)
     t->world = w;
     t->take = world_take_again;
     t->request.forward = world_forward_request;
+    t->request.end_wait = world_end_wait;
     router_place(w->worker, &t->request);
     front_handle(w->worker, &t->request);
 }

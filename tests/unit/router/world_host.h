@@ -88,7 +88,17 @@ static inline void world_forward(struct world *w, struct router_forward *f)
                        (const char *)f->answer->data.data);
     f->body_taken = w->forward_takes_body;
     w->forward_task.run = world_forwarded;
-    env_post(f->env, &w->forward_task);
+    if (!w->forward_holds)
+        env_post(f->env, &w->forward_task);
+}
+
+static inline void world_end_wait(struct router_request *request)
+{
+    struct world *w = CONTAINER_OF(request, struct test_request, request)->world;
+    struct router_forward *f = w->forwarding;
+    assert_true(f->waits);
+    w->forwarding = NULL;
+    f->done(f, ST_CLOSED);
 }
 
 static inline void world_forward_request(struct router_request *request, struct router_forward *f)
