@@ -1,9 +1,9 @@
 /* Blocking requests (block.h): whether a result is newer than the client's, and parking.
  *
  * A request parks with the transaction that made its result, so no change is lost between the read
- * and the watch. A request that is woken by a change runs again on the newest version of this node:
- * the first run was confirmed after the request had arrived, and every later version is newer. Any
- * other run is confirmed as usual.
+ * and the watch. A request that is woken by a change, or because the node leaves, runs again on the
+ * newest version of this node: the first run was confirmed after the request had arrived, and every
+ * later version is newer. Any other run is confirmed as usual.
  *
  * A parked request is recorded once, with its reply at the end: until then the client was given
  * nothing. A client that goes before leaves no record. */
@@ -30,7 +30,8 @@ uint64_t pipe_block_ms(const struct pipe *p)
 bool pipe_trusts_version(const struct pipe *p)
 {
     const struct parked *parked = pipe_resumed(p);
-    return parked != NULL && parked->why == PARKED_CHANGED && p->reruns == 0;
+    bool newer = parked != NULL && (parked->why == PARKED_CHANGED || parked->why == PARKED_LEAVING);
+    return newer && p->reruns == 0;
 }
 
 /* Whether a parked request, woken, has its reply. */
@@ -155,6 +156,7 @@ static enum status park(struct pipe *p, struct parked **parked)
         tally_add(&p->worker->parking.again, 1);
     struct parked *it = *parked;
     ASSERT(it->worker == p->worker);
+    it->stale = pipe_is_local(p);
     it->absent = p->failure == ST_NOT_FOUND;
     if (it->absent)
         it->index = MAX(it->index, p->req.index);
