@@ -22,7 +22,7 @@ from rows_state import rss
 
 MANY = 1000  # that wait for one key
 EACH = 10000  # that wait for a key of their own
-SECURE = 2000  # the same over TLS
+SECURE = 8000  # the same over TLS
 WRITES = 10  # of a round of `wake`
 SINGLE = 300  # writes of `wake-one`
 REST_S = 3  # until the buffers of a connection that rests are given back
