@@ -162,10 +162,10 @@ struct rlog_core {
     uint64_t timeout_ms;
     uint64_t not_before_ms; /* time before which the election timer does not fire (F11) */
     unsigned random;
-    uint64_t sole_term;   /* term this node entered by voting for itself (F2) */
-    uint64_t heard_ms;    /* when a leader of our term was last heard (F10) */
-    uint64_t ready_index; /* on a leader: reads are served once this index is committed */
-    uint64_t led_term;    /* last term that this node led: at most one election is won in a term */
+    uint64_t sole_term;        /* term this node entered by voting for itself (F2) */
+    _Atomic uint64_t heard_ms; /* when a leader of our term was last heard (F10) */
+    uint64_t ready_index;      /* on a leader: reads are served once this index is committed */
+    uint64_t led_term; /* last term that this node led: at most one election is won in a term */
     uint64_t elections, truncations, rollbacks, commit_back, alarms;
     struct rlog_core_peer peers[RLOG_MEMBERS_MAX];
     /* The members below describe the event that libraft is handling. */

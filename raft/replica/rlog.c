@@ -6,6 +6,8 @@
 #include "base/trace.h"
 #include "raft/replica/rlog_internal.h"
 
+#include <stdatomic.h>
+
 enum {
     ELECTION_MS = 1000,
     HEARTBEAT_MS = 100,
@@ -513,6 +515,11 @@ enum status rlog_dump_begin(struct rlog *r, struct rlog_machine_dump *ret_dump)
     if (r->failed || r->closing)
         return ST_CLOSED;
     return rlog_machine_dump_begin(&r->machine, ret_dump);
+}
+
+uint64_t rlog_heard_ms(const struct rlog *r)
+{
+    return atomic_load_explicit(&r->core.heard_ms, memory_order_relaxed);
 }
 
 void rlog_status(struct rlog *r, struct rlog_status *ret)

@@ -107,6 +107,8 @@ void rlog_close(struct rlog *rlog, void (*closed)(void *ctx), void *ctx);
 /* The published state, for store_pin. Any thread. */
 struct store *rlog_store(struct rlog *rlog);
 void rlog_status(struct rlog *rlog, struct rlog_status *ret_status);
+/* The monotonic time when a leader was last heard; 0: never. Any thread. */
+uint64_t rlog_heard_ms(const struct rlog *rlog);
 /* The term of an entry; 0: the log does not have the entry. */
 uint64_t rlog_entry_term(struct rlog *rlog, uint64_t index);
 

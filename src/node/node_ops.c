@@ -18,6 +18,11 @@ static int64_t get_time_ms(struct node *node)
     return board_time_ms(&node->board);
 }
 
+static uint64_t get_heard_ms(const struct node *node)
+{
+    return node->host.rlog != NULL ? rlog_heard_ms(node->host.rlog) : 0;
+}
+
 static void copy_text(char *to, size_t room, const char *from)
 {
     /* cannot be cut: both texts were bounded when they were received */
@@ -138,6 +143,7 @@ const struct node_ops node_ops = {
     .brief = get_brief,
     .no_quorum = lost_quorum,
     .time_ms = get_time_ms,
+    .heard_ms = get_heard_ms,
     .peers = list_peers,
     .seal_status = get_seal_status,
     .unseal_share = give_share,

@@ -33,6 +33,8 @@ struct node_ops {
      * *ret_why counts them and names those that are missing. Any thread. */
     bool (*no_quorum)(struct node *node, struct reason *ret_why);
     int64_t (*time_ms)(struct node *node); /* board_time_ms */
+    /* The monotonic time when this node last heard a leader; 0: never. Any thread. */
+    uint64_t (*heard_ms)(const struct node *node);
     /* Fill at most RLOG_MEMBERS_MAX peers; returns their number. Any thread. */
     unsigned (*peers)(struct node *node, struct node_peer *ret_peers);
 

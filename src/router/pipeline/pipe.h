@@ -238,7 +238,7 @@ static inline bool pipe_has_flag(const struct pipe *p, unsigned flag)
 /* Whether the request is served from this node's state, without a confirmed read. */
 static inline bool pipe_is_local(const struct pipe *p)
 {
-    return p->place == PIPE_HERE_ALONE || pipe_has_flag(p, ROUTE_NODE);
+    return p->place == PIPE_HERE_ALONE || p->req.mode == REQ_STALE || pipe_has_flag(p, ROUTE_NODE);
 }
 
 /* Whether this node commits the writes of the request. */

@@ -75,7 +75,7 @@ static enum pipe_place place_of(const struct req *req, const struct router_reque
     bool local = (flags & ROUTE_LOCAL) != 0 && node->no_quorum && !request->forwarded;
     if (local)
         return PIPE_HERE_ALONE;
-    if (node->active || (flags & (ROUTE_NODE | ROUTE_STAYS)) != 0)
+    if (node->active || req->mode == REQ_STALE || (flags & (ROUTE_NODE | ROUTE_STAYS)) != 0)
         return PIPE_HERE;
     bool reads_here = node->perf_standby && stage_reads(req) && (flags & ROUTE_ACTIVE) == 0;
     return reads_here ? PIPE_HERE : PIPE_ACTIVE_NODE;
@@ -175,10 +175,19 @@ static enum pipe_phase go_to_place(struct pipe *p)
     return go_on(p);
 }
 
+/* A client that limits the age of the state gets a confirmed read where this node's is older. */
+static bool is_too_stale(const struct req *req)
+{
+    return req->mode == REQ_STALE && req->max_stale_ms != 0 &&
+           req_contact_ms(req) > req->max_stale_ms;
+}
+
 enum pipe_phase pipe_choose(struct pipe *p)
 {
     const struct router_host *host = p->req.host;
     ASSERT(p->req.txn == NULL);
+    if (is_too_stale(&p->req))
+        p->req.mode = REQ_DEFAULT;
 
     if (pipe_has_flag(p, ROUTE_OPEN_METRICS))
         p->req.accept = router_header(p->request, "accept");

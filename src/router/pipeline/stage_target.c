@@ -27,6 +27,17 @@ static enum status read_path(struct req *req, const struct router_request *reque
     return ST_NOT_FOUND;
 }
 
+static enum status read_namespace(struct req *req, const struct router_request *request)
+{
+    struct bytes name = req->dialect->read_namespace(req, request);
+    if (auth_namespace_find(name, &req->ns) == ST_OK)
+        return ST_OK;
+    if (req->dialect->serve_no_namespace == NULL)
+        return req_fail(req, ST_NOT_FOUND, "namespace not found");
+    req->ns_unknown = name;
+    return auth_namespace_find((struct bytes){0}, &req->ns);
+}
+
 enum status stage_target(struct req *req, const struct router *router,
                          const struct router_request *request)
 {
@@ -37,8 +48,7 @@ enum status stage_target(struct req *req, const struct router *router,
     TRY(read_path(req, request));
     TRY(read_query(req, request->query));
     TRY(dialect->read_method(req, request));
-    if (auth_namespace_find(dialect->read_namespace(req, request), &req->ns) != ST_OK)
-        return req_fail(req, ST_NOT_FOUND, "namespace not found");
+    TRY(read_namespace(req, request));
     struct bytes path = req->path;
     if (req->help)
         TRY(path_folder(req->arena, path, &path)); /* help about "sys" is help about "sys/" */
@@ -57,7 +67,9 @@ enum status stage_target(struct req *req, const struct router *router,
         dialect->say_no_path(req, true);
         return req->matched;
     }
-    return dialect->check_route != NULL ? dialect->check_route(req) : ST_OK;
+    if (dialect->check_route != NULL)
+        TRY(dialect->check_route(req));
+    return req->ns_unknown.len != 0 ? dialect->serve_no_namespace(req) : ST_OK;
 }
 
 const char *stage_operation(enum http_method method)

@@ -11,6 +11,16 @@
 
 struct req;
 
+/* How new the state is that a read sees. */
+enum req_mode {
+    REQ_DEFAULT,    /* confirmed: it has every write that was acknowledged before the read began */
+    REQ_CONSISTENT, /* the same; the client named it */
+    REQ_STALE,      /* this node's state as it is, even without a leader */
+};
+
+/* How long ago, in milliseconds, this node heard the leader; 0: it is the leader. */
+uint64_t req_contact_ms(const struct req *req);
+
 struct req_block {
     uint64_t index;   /* index of the result that the client has; 0: the request does not block */
     uint32_t wait_ms; /* longest wait; the router adds up to a sixteenth */

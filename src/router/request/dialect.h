@@ -35,6 +35,9 @@ struct dialect {
     enum status (*read_method)(struct req *req, const struct router_request *request);
     /* The name of the namespace; empty: the request gave none and means the root. */
     struct bytes (*read_namespace)(const struct req *req, const struct router_request *request);
+    /* Called when a fixed path was matched and no namespace has the name req->ns_unknown: refuse the
+     * request, or change req->route. NULL: the router refuses it. */
+    enum status (*serve_no_namespace)(struct req *req);
     /* The token as the client sent it; empty: none. */
     struct bytes (*read_token)(const struct req *req, const struct router_request *request);
     /* Tokens that requests of this dialect may use. A token of another kind is unknown here, except

@@ -115,6 +115,9 @@ struct req {
     int64_t now_ms;   /* cluster time of the request */
     uint16_t feature; /* feature level of the cluster */
     struct req_block block; /* set by the dialect */
+    enum req_mode mode;     /* of a read; set by the dialect */
+    uint32_t max_stale_ms;  /* with REQ_STALE: an older state is not enough; 0: any is */
+    struct bytes ns_unknown; /* a name of a namespace that there is not; empty: `ns` is set */
     /* The index of the result: the greatest of the keys and prefixes that the handler watches. 0:
      * the handler watches none. */
     uint64_t index;

@@ -72,6 +72,7 @@ enum route_flag {
     ROUTE_BLOCKING = 1 << 26,
     /* A write whose reply tells the version of its commit (REPLY_VERSION). */
     ROUTE_VERSION = 1 << 27,
+    ROUTE_COLLECTION = 1 << 28, /* the reply is a list; in a namespace that there is not, empty */
 };
 
 /* The right that a route of a dialect with `authorise` asks for. The dialect defines the numbers.

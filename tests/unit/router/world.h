@@ -34,9 +34,10 @@ struct world {
     struct node_status node;
     struct router router;
     struct router_worker *worker;
-    bool awaits;      /* initial members */
-    char token[64];   /* of root */
-    int64_t later_ms; /* cluster time, beyond 1700000000000 */
+    bool awaits;         /* initial members */
+    char token[64];      /* of root */
+    int64_t later_ms;    /* cluster time, beyond 1700000000000 */
+    uint64_t contact_ms; /* since the leader was heard */
 
     /* What the log does instead of its work, when not ST_OK. */
     enum status propose_status[8];
@@ -165,6 +166,7 @@ static inline void world_open(struct world *w, const struct module *const *modul
                                     .brief = world_brief,
                                     .no_quorum = world_no_quorum,
                                     .time_ms = world_time,
+                                    .heard_ms = world_heard,
                                     .peers = world_peers,
                                     .seal_status = world_seal_status};
     w->host = (struct router_host){.node = (struct node *)(void *)w,

@@ -54,6 +54,12 @@ static inline void world_seal_status(struct node *node, struct node_seal_status 
     *ret_status = (struct node_seal_status){.type = SEAL_STATIC};
 }
 
+static inline uint64_t world_heard(const struct node *node)
+{
+    struct world *w = world_of(node);
+    return w->env.now_ms - w->contact_ms;
+}
+
 static inline int64_t world_time(struct node *node)
 {
     return 1700000000000 + world_of(node)->later_ms;
