@@ -10,6 +10,22 @@ static const struct route_api status_api = {.dialect = &registry_dialect,
                                             .more = status_tables,
                                             .n_more = ARRAY_LEN(status_tables)};
 
-static const struct route_api *const apis[] = {&status_api};
+static const struct route_table *const agent_tables[] = {&registry_agent_table};
+
+static const struct route_api agent_api = {.dialect = &registry_dialect,
+                                           .prefix = "agent/",
+                                           .type = "registry",
+                                           .more = agent_tables,
+                                           .n_more = ARRAY_LEN(agent_tables)};
+
+static const struct route_table *const acl_tables[] = {&registry_none_table};
+
+static const struct route_api acl_api = {.dialect = &registry_dialect,
+                                         .prefix = "acl/",
+                                         .type = "registry",
+                                         .more = acl_tables,
+                                         .n_more = ARRAY_LEN(acl_tables)};
+
+static const struct route_api *const apis[] = {&acl_api, &agent_api, &status_api};
 
 const struct module registry_module = {.name = "registry", .apis = apis, .n_apis = ARRAY_LEN(apis)};

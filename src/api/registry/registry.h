@@ -7,6 +7,6 @@
 extern const struct module registry_module;
 
 /* Tables below "acl/", "status/" and "agent/". */
-extern const struct route_table registry_status_table;
+extern const struct route_table registry_status_table, registry_agent_table, registry_none_table;
 
 #endif

@@ -3,7 +3,9 @@
 #include "auth/policy_list.h"
 #include "auth/registry/registry_settings.h"
 #include "front/registry/registry_docs.h"
+#include "front/registry/registry_namespace.h"
 #include "front/registry/registry_pretty.h"
+#include "front/registry/registry_read.h"
 #include "router/header.h"
 #include "router/request/body.h"
 
@@ -14,15 +16,6 @@
 
 /* Reading requests */
 
-/* The first value of a parameter of the query; empty: absent. */
-static struct bytes parameter(const struct req *req, const char *name)
-{
-    const struct text_value *v = text_get(req->query, name);
-    if (v != NULL && v->kind == TEXT_LIST)
-        v = v->first;
-    return v != NULL ? v->text : (struct bytes){0};
-}
-
 static enum status read_get_help(struct req *req, const struct router_request *request)
 {
     bool help = false;
@@ -30,7 +23,7 @@ static enum status read_get_help(struct req *req, const struct router_request *r
     req->method = request->method;
     if (req->method != METHOD_GET || req->query->n == 0)
         return ST_OK;
-    req->help = text_bool_parse(parameter(req, "help"), &help) == ST_OK && help;
+    req->help = text_bool_parse(registry_parameter(req, "help"), &help) == ST_OK && help;
     if (req->help)
         req->method = METHOD_OPTIONS;
     return ST_OK;
@@ -39,7 +32,7 @@ static enum status read_get_help(struct req *req, const struct router_request *r
 /* The root namespace is called "default" here. */
 static struct bytes read_namespace(const struct req *req, const struct router_request *request)
 {
-    struct bytes ns = parameter(req, "ns");
+    struct bytes ns = registry_parameter(req, "ns");
     if (ns.len == 0)
         ns = header_either(request, "x-registry-namespace", "x-consul-namespace");
     return text_is(ns, "default") ? (struct bytes){0} : ns;
@@ -64,7 +57,7 @@ static struct bytes read_token(const struct req *req, const struct router_reques
 {
     if (!registry_settings()->acl)
         return (struct bytes){0};
-    struct bytes token = parameter(req, "token");
+    struct bytes token = registry_parameter(req, "token");
     if (token.len == 0)
         token = header_either(request, "x-registry-token", "x-consul-token");
     return token.len != 0 ? token : bearer_of(request);
@@ -111,13 +104,22 @@ static enum status refuse_unknown_field(struct req *req, struct bytes field)
                     noun_of(req->route), (int)MIN(field.len, (size_t)64), (const char *)field.data);
 }
 
+/* Whether the reply depends on the state: then it says how new the state is. */
+static bool reads_state(const struct req *req)
+{
+    return req->method == METHOD_GET && req->route != NULL && (req->route->flags & ROUTE_NODE) == 0;
+}
+
 static enum status check_route(struct req *req)
 {
+    struct bytes dc = registry_parameter(req, "dc");
     if (!registry_settings()->acl && bytes_has_prefix(req->path, BYTES(ACL_PREFIX)))
         return req_fail(req, ST_UNAUTHENTICATED, "ACL support disabled");
     if (req->others.methods != 0 && req->method != METHOD_OPTIONS)
         reason_set(&req->error, "method %s not allowed", http_method_name(req->method));
-    return ST_OK;
+    if (dc.len != 0 && !text_is(dc, registry_settings()->datacenter))
+        return req_fail(req, ST_REFUSED, "No path to datacenter");
+    return reads_state(req) ? registry_read_query(req) : ST_OK;
 }
 
 /* Rights */
@@ -140,8 +142,9 @@ static enum status judge_sender(struct req *req)
     const struct route_permission *need = req->route->permission;
     if (!registry_settings()->acl)
         return ST_OK;
-    bool root = req->token != NULL && policy_list_is_root(&req->token->policies);
-    if (req->token != NULL && !root) /* a token of the secrets service */
+    bool secrets = req->token != NULL && req->token->kind == TOKEN_SECRETS;
+    bool root = secrets && policy_list_is_root(&req->token->policies);
+    if (secrets && !root)
         return req_fail(req, ST_DENIED, "%s", unknown);
     return root || need == NULL ? ST_OK : deny(req, need);
 }
@@ -228,6 +231,8 @@ static void tell_registry(const struct req *req, const struct router_request *re
                            BYTES("Accept-Encoding")); /* without memory the header is missing */
     header_tell(reply, req->arena, "X-Registry-Default-ACL-Policy", "X-Consul-Default-ACL-Policy",
                 registry_settings()->default_allow ? BYTES("allow") : BYTES("deny"));
+    if (reads_state(req) && (reply->http == 200 || reply->http == 404))
+        registry_read_tell(req, reply);
     for (unsigned i = 0; i < req->reply.n_warnings; i++)
         header_tell(reply, req->arena, "X-Registry-Warning", "X-Consul-Warning",
                     bytes_str(req->reply.warnings[i]));
@@ -245,8 +250,10 @@ const struct dialect registry_dialect = {
     .root = "/v1/",
     .read_method = read_get_help,
     .read_namespace = read_namespace,
+    .serve_no_namespace = registry_namespace_serve,
     .read_token = read_token,
     .parse_body = parse_body,
+    .token_kind = TOKEN_REGISTRY,
     .separate_params = true,
     .refuse_field = refuse_field,
     .unknown_field = refuse_unknown_field,

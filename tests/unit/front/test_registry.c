@@ -262,6 +262,128 @@ static void the_status_needs_neither_token_nor_state(void **ctx)
     assert_reply(ask(METHOD_GET, "/v1/status/leader", NULL, NULL, NULL), 200, "\"\"");
 }
 
+/* Send a GET of management, and fail unless the reply says so much. */
+static void assert_told(const char *target, int http, const char *told)
+{
+    struct test_request *t = managed(METHOD_GET, target, NULL);
+    if (t->http != http || strstr(t->told, told) == NULL)
+        fail_msg("%s: %d %s, not %d %s", target, t->http, t->told, http, told);
+}
+
+static void reads_tell_how_new_they_are(void **ctx)
+{
+    (void)ctx;
+    static const char confirmed[] = "X-Registry-Index: 1\nX-Consul-Index: 1\n"
+                                    "X-Registry-KnownLeader: true\nX-Consul-KnownLeader: true\n"
+                                    "X-Registry-LastContact: 0\nX-Consul-LastContact: 0\n"
+                                    "X-Registry-Effective-Consistency: leader\n"
+                                    "X-Consul-Effective-Consistency: leader\n";
+    assert_told("/v1/acl/thing/a", 200, confirmed);
+    assert_told("/v1/acl/thing/none", 404, confirmed);
+    assert_told("/v1/acl/thing/a?stale&leader", 200, confirmed);
+    assert_told("/v1/acl/thing/a?consistent", 200, "-Effective-Consistency: consistent\n");
+    assert_told("/v1/acl/thing/a?stale", 200, "-Effective-Consistency: stale\n");
+    assert_null(strstr(managed(METHOD_PUT, "/v1/acl/thing/a", "{}")->told, "Index"));
+    assert_null(strstr(managed(METHOD_GET, "/v1/status/leader", NULL)->told, "Index"));
+    assert_null(strstr(ask(METHOD_GET, "/v1/acl/thing/a", NULL, NULL, NULL)->told, "Index"));
+}
+
+static void a_stale_read_needs_no_leader(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, false);
+    w.node.has_leader = false;
+    w.env.now_ms += 10000;
+    w.contact_ms = 4321;
+    w.read_status = ST_NO_LEADER;
+    w.forward_status[0] = ST_NO_LEADER;
+    w.n_forward = 1;
+    assert_told("/v1/acl/thing/a?stale", 200,
+                "X-Registry-KnownLeader: false\nX-Consul-KnownLeader: false\n"
+                "X-Registry-LastContact: 4321\nX-Consul-LastContact: 4321\n");
+    assert_told("/v1/acl/thing/a?max_stale=5s", 200, "-Effective-Consistency: stale\n");
+    assert_int_equal(w.reads, 0);
+    assert_int_equal(managed(METHOD_GET, "/v1/acl/thing/a?max_stale=4s", NULL)->http, 500);
+    assert_int_equal(managed(METHOD_GET, "/v1/acl/thing/a?consistent", NULL)->http, 500);
+    assert_int_equal(ask(METHOD_GET, "/v1/acl/thing/a?stale", NULL, NULL, NULL)->http, 403);
+}
+
+static void a_standby_confirms_what_is_too_old(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    w.env.now_ms += 10000;
+    w.contact_ms = 4321;
+    assert_told("/v1/acl/thing/a?max_stale=4s", 200, "-Effective-Consistency: leader\n");
+    assert_int_equal(w.reads, 1);
+    assert_told("/v1/acl/thing/a?stale", 200, "-LastContact: 4321\n");
+    assert_int_equal(w.reads, 1);
+}
+
+static void parameters_of_reads_are_checked(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *query, *text;
+    } cases[] = {
+        {"index=x", "Invalid index"},
+        {"index=-1", "Invalid index"},
+        {"index=18446744073709551616", "Invalid index"},
+        {"wait=x", "Invalid wait time"},
+        {"wait=10", "Invalid wait time"},
+        {"index=1&wait=-5s", "Invalid wait time"},
+        {"max_stale=x", "Invalid max_stale value \"x\""},
+        {"stale&consistent", "Cannot specify ?stale with ?consistent, conflicting semantics."},
+        {"max_stale=1s&consistent",
+         "Cannot specify ?stale with ?consistent, conflicting semantics."},
+    };
+    char target[128];
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        (void)snprintf(target, sizeof target, "/v1/acl/thing/a?%s", cases[i].query);
+        assert_reply(managed(METHOD_GET, target, NULL), 400, cases[i].text);
+    }
+    assert_int_equal(managed(METHOD_GET, "/v1/acl/thing/a?wait=0&filter=x&index=0", NULL)->http,
+                     200);
+    assert_reply(managed(METHOD_GET, "/v1/acl/thing/a?dc=dc2", NULL), 500, "No path to datacenter");
+    assert_int_equal(managed(METHOD_GET, "/v1/acl/thing/a?dc=dc1", NULL)->http, 200);
+}
+
+static void an_unknown_namespace_is_empty(void **ctx)
+{
+    (void)ctx;
+    assert_reply(managed(METHOD_GET, "/v1/acl/thing/a?ns=b", NULL), 404,
+                 "Namespace not found: \"b\"");
+    assert_reply(managed(METHOD_PUT, "/v1/acl/thing/a?ns=b", "{}"), 500,
+                 "Namespace \"b\" does not exist");
+    assert_reply(managed(METHOD_GET, "/v1/acl/roles?ns=b", NULL), 200, "[]");
+    assert_reply(managed(METHOD_GET, "/v1/acl/roles?ns=*", NULL), 200, "[]");
+    assert_int_equal(ask(METHOD_GET, "/v1/acl/roles?ns=b", NULL, NULL, NULL)->http, 403);
+    assert_reply(managed(METHOD_GET, "/v1/acl/thing/a?ns=*", NULL), 404,
+                 "Namespace not found: \"*\"");
+    assert_int_equal(managed(METHOD_GET, "/v1/acl/thing/a?ns=default", NULL)->http, 200);
+    assert_reply(ask(METHOD_GET, "/v1/acl/thing/a", NULL, "x-consul-namespace", "b"), 403,
+                 "Permission denied: anonymous token lacks permission 'acl:read'. The anonymous "
+                 "token is used implicitly when a request does not specify a token.");
+}
+
+static void the_agent_describes_its_node(void **ctx)
+{
+    (void)ctx;
+    struct test_request *t = managed(METHOD_GET, "/v1/agent/self", NULL);
+    assert_int_equal(t->http, 200);
+    assert_non_null(strstr((const char *)t->body.data,
+                           "{\"Config\":{\"Datacenter\":\"dc1\",\"PrimaryDatacenter\":\"dc1\","
+                           "\"NodeName\":\"node1\","));
+    assert_int_equal(ask(METHOD_GET, "/v1/agent/self", NULL, NULL, NULL)->http, 403);
+    static const char *const lists[] = {"roles", "auth-methods", "binding-rules"};
+    char target[64];
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        (void)snprintf(target, sizeof target, "/v1/acl/%s", lists[i]);
+        assert_reply(managed(METHOD_GET, target, NULL), 200, "[]");
+        assert_int_equal(ask(METHOD_GET, target, NULL, NULL, NULL)->http, 403);
+    }
+}
+
 static void other_paths_belong_to_the_secrets_service(void **ctx)
 {
     (void)ctx;
@@ -286,6 +408,12 @@ int main(void)
         TEST(a_node_that_cannot_serve_says_so_in_its_words),
         TEST(without_acls_only_their_paths_are_refused),
         TEST(the_status_needs_neither_token_nor_state),
+        TEST(reads_tell_how_new_they_are),
+        TEST(a_stale_read_needs_no_leader),
+        TEST(a_standby_confirms_what_is_too_old),
+        TEST(parameters_of_reads_are_checked),
+        TEST(an_unknown_namespace_is_empty),
+        TEST(the_agent_describes_its_node),
         TEST(other_paths_belong_to_the_secrets_service),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
