@@ -299,6 +299,8 @@ static enum status load_listener(struct loader *l, const char *label, const stru
     TRY(load_fields(l, &config_listener_schema, body, NULL, listener));
     TRY(check_address(l, body, "address", listener->address));
     TRY(check_proxies(l, body, listener));
+    if (listener->apis.given && listener->apis.n == 0)
+        return loader_refuse(l, text_get(body, "apis")->line, "apis: at least one is required");
     bool has_tls = listener->tls_cert_file != NULL && listener->tls_key_file != NULL;
     if (!has_tls && !listener->tls_disable)
         return loader_refuse(
@@ -531,6 +533,9 @@ static enum status load_module_block(struct loader *l, const struct text_value *
         body = v;
     }
     TRY(load_fields(l, block->schema, body, NULL, data));
+    const char *fault = block->check != NULL ? block->check(data) : NULL;
+    if (fault != NULL)
+        return loader_refuse(l, body->line, "%s: %s", block->name, fault);
     l->config->block_data[at] = data;
     return ST_OK;
 }

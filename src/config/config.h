@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "text/cidr.h"
-#include "text/schema.h"
+#include "text/config_block.h"
 
 enum {
     CONFIG_LISTENERS_MAX = 16,
@@ -39,6 +39,7 @@ struct config_listener {
     const char *address; /* host:port */
     const char *tls_cert_file, *tls_key_file;
     bool tls_disable;
+    struct field_strings apis;    /* names of the APIs that it serves; not given: all */
     bool unauthenticated_metrics; /* sys/metrics needs no token */
     /* without a token, generate-root, rekey and the reset of unseal are refused */
     bool authenticated_ceremonies;
@@ -72,13 +73,6 @@ struct config_audit {
     struct field_map options;
 };
 
-/* A block without a label that a module of the server adds to the file: `name { FIELD = VALUE … }`.
- * A reload does not apply its fields. None of them is secret. */
-struct config_block {
-    const char *name;
-    const struct schema *schema;
-};
-
 enum { CONFIG_BLOCKS_MAX = 16 };
 
 /* The blocks of modules that a file may contain, in addition to the blocks of struct config.
@@ -94,6 +88,7 @@ struct config {
     const char *node_name, *data_dir, *log_level;
     const char *api_addr;         /* URL of this node for clients */
     bool api_addr_given;          /* false: api_addr was derived from the first listener */
+    const char *datacenter;       /* name of the datacenter, for APIs that tell it */
     const char *reported_version; /* the version that clients are shown; NULL: the program's */
     int64_t workers;              /* worker threads; 0: one less than processors */
     int64_t max_blocking_queries; /* most requests that wait for a change at once */

@@ -23,7 +23,8 @@ static void compare(struct changes *c, const char *block, const struct schema *s
                     const void *in_use, const void *loaded)
 {
     for (size_t i = 0; i < schema->n; i++)
-        if (!schema->fields[i].reloaded && !field_same(&schema->fields[i], in_use, loaded))
+        if (!schema->fields[i].reloaded && !schema->fields[i].hidden &&
+            !field_same(&schema->fields[i], in_use, loaded))
             add(c, block, schema->fields[i].name);
 }
 

@@ -18,6 +18,8 @@ static const struct field root_fields[] = {
           .help = "Send clients the name of the node in X-Secrets-Raft-Node-ID."),
     FIELD(struct config, maintenance, BOOL, .preset = "false",
           .help = "Start in maintenance: 503 to all but health and operators."),
+    FIELD(struct config, datacenter, STRING, .preset = "dc1",
+          .help = "Name of the datacenter, the same on every node, for clients of the registry."),
     FIELD(struct config, workers, INT, .preset = "0",
           .help =
               "Threads that serve requests; 0: one less than the usable processors, at least 1."),
@@ -86,6 +88,8 @@ const struct schema config_member_schema = SCHEMA(struct config_member, member_f
 
 static const struct field listener_fields[] = {
     FIELD(struct config_listener, address, STRING, .required = true, .help = "host:port."),
+    FIELD(struct config_listener, apis, STRINGS,
+          .help = "The APIs that it serves, of secrets and registry; default: all."),
     FIELD(struct config_listener, tls_cert_file, STRING, .help = "PEM file, leaf first."),
     FIELD(struct config_listener, tls_key_file, STRING, .help = "PEM file."),
     FIELD(struct config_listener, tls_disable, BOOL, .help = "Serve without TLS."),

@@ -17,6 +17,8 @@ static void put_listener(struct text_writer *w, const struct config_listener *l)
     text_key(w, "config");
     text_open_object(w);
     text_member_str(w, "address", l->address);
+    if (l->apis.given)
+        put_list(w, "apis", &l->apis);
     text_member_bool(w, "tls_disable", l->tls_disable);
     text_member_bool(w, "unauthenticated_metrics_access", l->unauthenticated_metrics);
     text_member_bool(w, "require_request_header", l->require_request_header);
@@ -72,6 +74,22 @@ static void put_seal(struct text_writer *w, const struct config_seal *seal)
     text_close(w);
 }
 
+/* Write the fields of a module's block, without the secret ones. */
+static void put_block(struct text_writer *w, const struct config_block *block, const void *data)
+{
+    enum { FIELDS_MAX = 64 };
+    struct field shown[FIELDS_MAX];
+    struct schema schema = *block->schema;
+    ASSERT(schema.n <= FIELDS_MAX);
+    schema.n = 0;
+    for (size_t i = 0; i < block->schema->n; i++)
+        if (!block->schema->fields[i].hidden)
+            shown[schema.n++] = block->schema->fields[i];
+    schema.fields = shown;
+    text_key(w, block->name);
+    schema_encode(&schema, data, w);
+}
+
 void config_show(const struct config *c, struct buf *out)
 {
     struct text_writer w = {.out = out};
@@ -99,10 +117,8 @@ void config_show(const struct config *c, struct buf *out)
     text_close(&w);
     put_storage(&w, c);
     put_audits(&w, c);
-    for (size_t i = 0; c->blocks != NULL && i < c->blocks->n; i++) {
-        text_key(&w, c->blocks->items[i]->name);
-        schema_encode(c->blocks->items[i]->schema, c->block_data[i], &w);
-    }
+    for (size_t i = 0; c->blocks != NULL && i < c->blocks->n; i++)
+        put_block(&w, c->blocks->items[i], c->block_data[i]);
     text_close(&w);
     ASSERT(w.depth == 0);
 }

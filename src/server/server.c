@@ -1,6 +1,7 @@
 /* The server process: signals, the node, the workers, start and end. */
 #include "server/server.h"
 #include "audit/audit_table.h"
+#include "auth/registry/registry_settings.h"
 #include "base/cpus.h"
 #include "base/mem.h"
 #include "base/trace.h"
@@ -397,6 +398,7 @@ static enum status server_prepare(struct server *s, struct reason *reason)
     TRY(open_tls(s, reason));
     TRY(open_data_dir(c, reason));
     modules_configure(c);
+    registry_settings_in(c->datacenter);
     node_options_of(c, s);
     router_of(s);
     TRY(crypto_random(seed, sizeof seed));

@@ -28,4 +28,8 @@ static const struct route_api acl_api = {.dialect = &registry_dialect,
 
 static const struct route_api *const apis[] = {&acl_api, &agent_api, &status_api};
 
-const struct module registry_module = {.name = "registry", .apis = apis, .n_apis = ARRAY_LEN(apis)};
+const struct module registry_module = {.name = "registry",
+                                       .apis = apis,
+                                       .n_apis = ARRAY_LEN(apis),
+                                       .config = &registry_block,
+                                       .configure = registry_configure};

@@ -11,3 +11,8 @@ void registry_settings_set(const struct registry_settings *given)
 {
     settings = *given;
 }
+
+void registry_settings_in(const char *datacenter)
+{
+    settings.datacenter = datacenter;
+}

@@ -16,5 +16,7 @@ struct registry_settings {
 const struct registry_settings *registry_settings(void);
 /* Replace the settings; the texts outlive the process. Once, before the node starts. */
 void registry_settings_set(const struct registry_settings *settings);
+/* Replace the name of the datacenter, in the same way. */
+void registry_settings_in(const char *datacenter);
 
 #endif

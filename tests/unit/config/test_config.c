@@ -30,11 +30,19 @@ static int done(void **ctx)
 struct lamp {
     const char *colour;
     int64_t bulbs;
+    const char *secret;
 };
 static const struct field lamp_fields[] = {FIELD(struct lamp, colour, STRING, .preset = "red"),
-                                           FIELD(struct lamp, bulbs, INT)};
+                                           FIELD(struct lamp, bulbs, INT),
+                                           FIELD(struct lamp, secret, STRING, .hidden = true)};
 static const struct schema lamp_schema = SCHEMA(struct lamp, lamp_fields);
-static const struct config_block lamp_block = {"lamp", &lamp_schema};
+static const char *check_lamp(const void *fields)
+{
+    const struct lamp *lamp = fields;
+    return lamp->bulbs > 100 ? "bulbs: 100 at most are expected" : NULL;
+}
+
+static const struct config_block lamp_block = {"lamp", &lamp_schema, check_lamp};
 static const struct config_blocks blocks = {{&lamp_block}, 1};
 
 static void load(const char *text)
@@ -172,7 +180,7 @@ static void a_seal_key_comes_from_a_file_or_a_credential(void **ctx)
 
 #define DISABLED(id)                                                                    \
     "seal \"static\" {\n  key_file = \"old.key\"\n  key_id = \"" id "\"\n  disabled = " \
-                                                                    "\"true\"\n}\n"
+    "\"true\"\n}\n"
 
 static void a_disabled_seal_is_the_one_to_move_away_from(void **ctx)
 {
@@ -487,14 +495,17 @@ static void a_module_has_a_block_of_its_own(void **ctx)
     assert_string_equal(lamp->colour, "red");
     assert_int_equal(lamp->bulbs, 0);
     done(NULL);
-    load(NAMES LISTENER CLUSTER SEAL "lamp {\n  bulbs = 3\n}\n");
+    load(NAMES LISTENER CLUSTER SEAL "lamp {\n  bulbs = 3\n  secret = \"dark\"\n}\n");
     lamp = config.block_data[0];
     assert_string_equal(lamp->colour, "red");
     assert_int_equal(lamp->bulbs, 3);
+    assert_string_equal(lamp->secret, "dark"); /* not shown below */
     config_show(&config, &shown);
     buf_add_u8(&shown, 0);
     assert_non_null(strstr((const char *)shown.data, "\"lamp\":{\"colour\":\"red\",\"bulbs\":3}"));
     done(NULL);
+    refused(NAMES LISTENER CLUSTER SEAL "lamp {\n  bulbs = 101\n}\n",
+            "x.hcl:18:", "lamp: bulbs: 100 at most");
     refused(NAMES LISTENER CLUSTER SEAL "lamp {\n  bulb = 3\n}\n", "x.hcl:19:", "\"bulb\"");
     refused(NAMES LISTENER CLUSTER SEAL "lamp {\n  bulbs = \"x\"\n}\n", "x.hcl:19:", "bulbs");
     refused(NAMES LISTENER CLUSTER SEAL "lamp {\n}\nlamp {\n}\n", "x.hcl:", "one block");

@@ -26,7 +26,7 @@ static const struct field settings_fields[] = {
 };
 static const struct schema settings_schema = SCHEMA(struct settings, settings_fields);
 
-const struct config_block sample_block = {"sample", &settings_schema};
+const struct config_block sample_block = {.name = "sample", .schema = &settings_schema};
 
 static const struct settings *settings; /* set before threads start */
 static _Atomic uint64_t calls, failures;

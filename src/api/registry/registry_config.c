@@ -1,0 +1,44 @@
+/* The block `registry` of the configuration file. */
+#include "api/registry/registry.h"
+#include "auth/registry/registry_settings.h"
+
+struct block {
+    bool acl, strict_rules;
+    const char *default_policy, *initial_management;
+};
+static const struct field block_fields[] = {
+    FIELD(struct block, acl, BOOL, .preset = "true",
+          .help =
+              "Tokens and policies decide who may do what; false: every request is allowed, and "
+              "the paths of ACLs reply 401."),
+    FIELD(struct block, default_policy, STRING, .preset = "deny",
+          .help = "allow or deny: the rights that no rule decides."),
+    FIELD(struct block, initial_management, STRING, .hidden = true,
+          .help = "SecretID of the first token with all rights; default: a random one, made by the "
+                  "bootstrap."),
+    FIELD(struct block, strict_rules, BOOL, .preset = "false",
+          .help = "Refuse rules with a block that is not known; false: warn."),
+};
+static const struct schema block_schema = SCHEMA(struct block, block_fields);
+
+static const char *check(const void *fields)
+{
+    const struct block *block = fields;
+    bool known =
+        strcmp(block->default_policy, "allow") == 0 || strcmp(block->default_policy, "deny") == 0;
+    return known ? NULL : "default_policy: allow or deny is expected";
+}
+
+const struct config_block registry_block = {"registry", &block_schema, check};
+
+void registry_configure(const void *fields)
+{
+    const struct block *block = fields;
+    registry_settings_set(&(struct registry_settings){
+        .acl = block->acl,
+        .default_allow = strcmp(block->default_policy, "allow") == 0,
+        .strict_rules = block->strict_rules,
+        .initial_management = block->initial_management,
+        .datacenter = registry_settings()->datacenter,
+    });
+}
