@@ -1,15 +1,18 @@
 /* Send a client's request to the active node, over the cluster port (PROTOCOL R18).
  *
  * The active node authenticates the request itself. From this node it takes the client's address,
- * the request id, whether a ceremony needs a token, and a reply about this node (relay.h). */
+ * the request id, the API for which the request came, whether a ceremony needs a token, and a reply
+ * about this node (relay.h). */
 #include "front/forward.h"
 #include "front/front_request.h"
+#include "router/request/dialect.h"
 #include "text/value.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
+    FORWARD_HEADERS_MAX = 6,      /* headers that a node adds */
     TIMEOUT_MS_MAX = 720000,      /* above the longest wait of a blocking request */
     REPLY_WHOLE_MAX = 256 * 1024, /* a longer reply is streamed to the client */
 };
@@ -126,7 +129,8 @@ static enum status build_headers(struct forward *fw)
     const struct router_request *request = fw->f->request;
     const struct http_request *req = front_request_of(request)->req;
     size_t n = http_header_count(req), used = 0;
-    struct http_header *headers = arena_alloc(request->arena, (n + 5) * sizeof *headers);
+    struct http_header *headers =
+        arena_alloc(request->arena, (n + FORWARD_HEADERS_MAX) * sizeof *headers);
     if (headers == NULL)
         return ST_NOMEM;
     for (size_t i = 0; i < n; i++) {
@@ -135,6 +139,9 @@ static enum status build_headers(struct forward *fw)
             headers[used++] = h;
     }
     headers[used++] = (struct http_header){BYTES(RELAY_HEADER_CLIENT), bytes_str(request->peer)};
+    if (request->foreign)
+        headers[used++] =
+            (struct http_header){BYTES(RELAY_HEADER_API), bytes_str(request->dialect->name)};
     if (request->closed_ceremonies)
         headers[used++] = (struct http_header){BYTES(RELAY_HEADER_CLOSED), BYTES("1")};
     if (fw->f->answer != NULL) {
@@ -152,7 +159,7 @@ static enum status build_headers(struct forward *fw)
         if (fw->f->again)
             headers[used++] = (struct http_header){BYTES(RELAY_HEADER_AGAIN), BYTES("1")};
     }
-    ASSERT(used <= n + 5);
+    ASSERT(used <= n + FORWARD_HEADERS_MAX);
     fw->http.headers = headers;
     fw->http.n_headers = used;
     return ST_OK;

@@ -172,6 +172,8 @@ static enum status read_peer_headers(struct front_request *request)
     struct bytes client = http_header(request->req, RELAY_HEADER_CLIENT);
     struct bytes answer = http_header(request->req, RELAY_HEADER_ANSWER);
     ASSERT(!request->request.forwarded);
+    if (request->strange)
+        return ST_INVALID;
     request->request.forwarded = true;
     request->request.again = http_header(request->req, RELAY_HEADER_AGAIN).len != 0;
     request->request.closed_ceremonies = http_header(request->req, RELAY_HEADER_CLOSED).len != 0;
@@ -216,7 +218,12 @@ static struct front_request *request_new(const struct front_http *http, struct h
     };
     http_peer_text(req, request->peer);
     req->user = request;
-    router_place(http->worker, &request->request);
+    /* a header that a client sets has no meaning: the path decides */
+    if (!http->peers)
+        router_place(http->worker, &request->request, http->dialects);
+    else if (!router_place_forwarded(http->worker, &request->request,
+                                     http_header(req, RELAY_HEADER_API)))
+        request->strange = true;
     return request;
 }
 
@@ -252,6 +259,15 @@ static bool is_unmarked(const struct router_request *request)
     return is_marked != NULL && !is_marked(request);
 }
 
+/* The request is the one that the listener serves: the path of another dialect may look the same.
+ */
+static bool is_only(const struct front_http *http, const struct front_request *request)
+{
+    return request->req->method == METHOD_POST &&
+           request->request.dialect == router_home(http->worker) &&
+           text_is(request->request.target.path, http->only);
+}
+
 /* Reply at once to a request that this listener does not serve. */
 static void refuse_here(struct front_request *request, int status, const char *why)
 {
@@ -270,8 +286,7 @@ static void handle(const struct front_http *http, struct front_request *request)
     if (http->require_request_header && !http->peers && target->path.data != NULL &&
         is_unmarked(&request->request)) {
         refuse_here(request, 412, request->request.dialect->unmarked_text);
-    } else if (http->only != NULL &&
-               (req->method != METHOD_POST || !text_is(target->path, http->only))) {
+    } else if (http->only != NULL && !is_only(http, request)) {
         refuse_here(request, 403,
                     "without a certificate of the cluster only a request to join "
                     "is served here");
@@ -331,8 +346,9 @@ static const char *on_error(void *ctx, const struct http_request *req, int statu
 {
     const struct front_http *http = ctx;
     const struct front_request *request = req->user;
-    const struct dialect *dialect =
-        request != NULL ? request->request.dialect : router_home(http->worker);
+    const struct dialect *dialect = request != NULL          ? request->request.dialect
+                                    : http->dialects != NULL ? http->dialects->home
+                                                             : router_home(http->worker);
     char text[ERROR_TEXT_MAX];
     ASSERT(status >= 400 && message.len < sizeof text);
     (void)snprintf(text, sizeof text, "%.*s", (int)message.len,

@@ -14,7 +14,8 @@ struct front_http {
     struct router_worker *worker;
     /* way to the active node; NULL with `peers`: no request is forwarded twice */
     const struct forwarder *forwarder;
-    bool peers; /* the connections come from nodes of the cluster */
+    const struct dialect_map *dialects; /* dialects that clients may speak; NULL: all */
+    bool peers;                         /* the connections come from nodes of the cluster */
     /* With `peers`: whether the sender is a member now, and its name. A removed node still has
      * connections and a certificate; its requests are refused (PROTOCOL R18). */
     bool (*is_member)(const struct front_http *http, const struct http_request *req,

@@ -6,6 +6,8 @@
  *   x-holdfast-client  address of the client
  *   x-holdfast-closed  "1": the client's listener wants a token for ROUTE_CEREMONY
  *   x-holdfast-own     "1": a request of the sending node itself, not of a client of it
+ *   x-holdfast-api     name of the dialect for which the request came; absent: that of the secrets
+ *                      service
  *   x-holdfast-answer  "data", "bare", or "raw" with a space and a content type: the body is the
  *                      reply that this node's handler made (struct reply_answer)
  *
@@ -24,6 +26,7 @@
 #define RELAY_HEADER_AGAIN RELAY_PREFIX "again"
 #define RELAY_HEADER_CLIENT RELAY_PREFIX "client"
 #define RELAY_HEADER_CLOSED RELAY_PREFIX "closed"
+#define RELAY_HEADER_API RELAY_PREFIX "api"
 #define RELAY_HEADER_ANSWER RELAY_PREFIX "answer"
 #define RELAY_HEADER_OWN MESH_HEADER_OWN
 #define RELAY_HEADER_RETRY RELAY_PREFIX "retry"

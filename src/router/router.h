@@ -39,6 +39,7 @@ enum {
 };
 
 struct dialect;
+struct dialect_map;
 struct fs_file;
 struct metrics;
 struct quota_table;
@@ -78,6 +79,7 @@ struct router_request {
     enum http_method method;
     struct path_target target;
     const struct dialect *dialect; /* dialect of the path, set by router_place */
+    bool foreign; /* `dialect` is not the home dialect: set by router_place */
     struct bytes query, body;      /* query and body as the client sent them */
     bool streamed; /* the body was not read yet: `collect`, `receive` or `forward` reads it */
     uint64_t body_length;   /* length of a streamed body, or HTTP_LENGTH_UNKNOWN */
@@ -215,8 +217,18 @@ void router_worker_inflight(struct router_worker *worker, struct text_writer *w)
 extern const struct schema router_inflight_schema; /* schema of one request in that list */
 
 /* Find the dialect of a request whose target is canonical, and the path below the root of the
- * dialect. Call once for a request, before any other function of the router. */
-void router_place(struct router_worker *worker, struct router_request *request);
+ * dialect. `dialects` are those of the request's listener; NULL: all. Call once for a request,
+ * before any other function of the router. */
+void router_place(struct router_worker *worker, struct router_request *request,
+                  const struct dialect_map *dialects);
+/* As router_place, for a request that another node forwards: `name` is that of its dialect, empty:
+ * the dialect is the home. False: no dialect has the name, and the request gets the home's. */
+bool router_place_forwarded(struct router_worker *worker, struct router_request *request,
+                            struct bytes name);
+/* The map of the dialects with these names, for router_place. ST_NOT_FOUND as
+ * dialect_map_choose. */
+NODISCARD enum status router_choose(const struct router_worker *worker, const char *const *names,
+                                    size_t n, struct dialect_map *ret_map, size_t *ret_unknown);
 /* The dialect of requests that no table claims, and of errors that have no request. */
 const struct dialect *router_home(const struct router_worker *worker);
 

@@ -25,6 +25,7 @@
 #include "http/http.h"
 #include "http/proxy.h"
 #include "node/node.h"
+#include "router/request/dialect.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -55,6 +56,7 @@ struct listener {
     struct front_http handler;
     struct client_rule client;
     struct http_proxy proxy;
+    struct dialect_map dialects; /* if the configuration names the APIs of the listener */
 };
 
 struct worker {

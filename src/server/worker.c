@@ -70,6 +70,23 @@ static void proxies_of(const struct config_listener *from, struct listener *to)
     };
 }
 
+/* Find the dialects of the APIs that the listener serves. */
+static enum status choose_apis(struct worker *w, const struct config_listener *config,
+                               struct listener *listener)
+{
+    const struct field_strings *apis = &config->apis;
+    size_t unknown = 0;
+    if (!apis->given)
+        return ST_OK;
+    if (router_choose(w->router, apis->items, apis->n, &listener->dialects, &unknown) != ST_OK) {
+        reason_set(&w->reason, "listener %s: apis: this server has no API \"%.64s\"",
+                   config->address, apis->items[unknown]);
+        return ST_INVALID;
+    }
+    listener->handler.dialects = &listener->dialects;
+    return ST_OK;
+}
+
 static enum status listen_on(struct worker *w, unsigned i)
 {
     ASSERT(i < w->server->config->n_listeners);
@@ -86,6 +103,7 @@ static enum status listen_on(struct worker *w, unsigned i)
                             .closed_ceremonies = config->authenticated_ceremonies,
                             .client = &w->listeners[i].client,
                             .require_request_header = config->require_request_header};
+    TRY(choose_apis(w, config, &w->listeners[i]));
     struct http_server_options options = {
         .address = (const struct sockaddr *)&address,
         .exclusive = w == &w->server->workers[0],

@@ -137,7 +137,9 @@ class Node:
 
     @property
     def plain(self):
-        return bool(self.config.get("listener", {}).get("tcp", {}).get("tls_disable"))
+        listener = self.config.get("listener", {})
+        first = listener[0] if isinstance(listener, list) else listener
+        return bool(first.get("tcp", {}).get("tls_disable"))
 
     @property
     def url(self):

@@ -472,7 +472,7 @@ static void execute(struct node *n, uint64_t number, struct hop *hop)
         core_fail(&n->cluster->core, "%s: out of memory", n->name);
     list_push(&n->trail->asked, &a->link);
     n->requests++;
-    router_place(n->trail->worker, &a->request);
+    router_place(n->trail->worker, &a->request, NULL);
     router_handle(n->trail->worker, &a->request);
 }
 

@@ -270,6 +270,7 @@ const struct dialect registry_dialect = {
     .error_type = "text/plain; charset=utf-8",
     .error_http = error_http,
     .error_text = error_text,
+    .no_leader_words = "No cluster leader: ",
     .put_error = put_error,
     .body_too_long_text = "request body too large",
     .say_no_path = say_no_path,

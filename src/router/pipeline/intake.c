@@ -114,11 +114,35 @@ void router_handle(struct router_worker *worker, struct router_request *request)
     pipe_go(p, arrive(p));
 }
 
-void router_place(struct router_worker *worker, struct router_request *request)
+static void place(const struct router_worker *worker, struct router_request *request,
+                  const struct dialect *dialect)
 {
-    ASSERT(request->dialect == NULL);
-    request->dialect = dialect_find(&worker->dialects, request->target.full);
-    path_set_root(&request->target, request->dialect->root);
+    ASSERT(request->dialect == NULL && dialect != NULL);
+    request->dialect = dialect;
+    request->foreign = dialect != worker->dialects.home;
+    path_set_root(&request->target, dialect->root);
+}
+
+void router_place(struct router_worker *worker, struct router_request *request,
+                  const struct dialect_map *dialects)
+{
+    const struct dialect_map *map = dialects != NULL ? dialects : &worker->dialects;
+    place(worker, request, dialect_find(map, request->target.full));
+}
+
+bool router_place_forwarded(struct router_worker *worker, struct router_request *request,
+                            struct bytes name)
+{
+    const struct dialect *home = worker->dialects.home;
+    const struct dialect *dialect = name.len != 0 ? dialect_named(&worker->dialects, name) : home;
+    place(worker, request, dialect != NULL ? dialect : home);
+    return dialect != NULL;
+}
+
+enum status router_choose(const struct router_worker *worker, const char *const *names, size_t n,
+                          struct dialect_map *ret_map, size_t *ret_unknown)
+{
+    return dialect_map_choose(&worker->dialects, names, n, ret_map, ret_unknown);
 }
 
 const struct dialect *router_home(const struct router_worker *worker)

@@ -13,9 +13,10 @@ enum pipe_phase pipe_hand_back(struct pipe *p, enum status st)
 static void explain(struct pipe *p, enum status st)
 {
     struct router_host *host = p->req.host;
-    if (st == ST_NO_LEADER)
-        /* unknown: the reply has the text of the status */
-        (void)host->node_ops->no_quorum(host->node, &p->req.error);
+    const char *words = p->req.dialect->no_leader_words;
+    struct reason why;
+    if (st == ST_NO_LEADER && host->node_ops->no_quorum(host->node, &why))
+        reason_set(&p->req.error, "%s%s", words != NULL ? words : "", why.text);
     else if (st == ST_UNINITIALIZED)
         (void)host->awaits_members(host, &p->req.error); /* unknown: the status tells it */
 }

@@ -24,6 +24,8 @@ static enum status read_path(struct req *req, const struct router_request *reque
     req->path = target->path;
     if (target->path.data != NULL)
         return ST_OK;
+    if (req->dialect->open_paths)
+        req->dialect->say_no_path(req, false);
     return ST_NOT_FOUND;
 }
 

@@ -35,8 +35,8 @@ struct dialect {
     enum status (*read_method)(struct req *req, const struct router_request *request);
     /* The name of the namespace; empty: the request gave none and means the root. */
     struct bytes (*read_namespace)(const struct req *req, const struct router_request *request);
-    /* Called when a fixed path was matched and no namespace has the name req->ns_unknown: refuse the
-     * request, or change req->route. NULL: the router refuses it. */
+    /* Called when a fixed path was matched and no namespace has the name req->ns_unknown: refuse
+     * the request, or change req->route. NULL: the router refuses it. */
     enum status (*serve_no_namespace)(struct req *req);
     /* The token as the client sent it; empty: none. */
     struct bytes (*read_token)(const struct req *req, const struct router_request *request);
@@ -94,6 +94,7 @@ struct dialect {
     int (*error_http)(enum status st); /* NULL: the table of statuses decides */
     /* Text of an error that has no text of its own; "": the error gets none. */
     const char *(*error_text)(enum status st);
+    const char *no_leader_words; /* how an error begins that explains a missing leader; NULL: not */
     /* write an error; text "": the error has no text */
     void (*put_error)(const char *text, struct buf *out);
     const char *body_too_long_text;

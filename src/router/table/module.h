@@ -10,7 +10,7 @@
 #include "node/node.h"
 #include "router/table/route.h"
 
-struct config_block; /* declared in config/config.h */
+struct config_block; /* declared in text/config_block.h */
 
 /* A name of a type that stands for the type and a value of its option `version`. */
 struct module_alias {

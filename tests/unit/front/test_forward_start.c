@@ -7,6 +7,7 @@
 #include "front/forward.h"
 #include "front/front_request.h"
 #include "node/node.h"
+#include "router/request/dialect.h"
 
 #include <stdio.h>
 
@@ -278,11 +279,22 @@ static void the_id_goes_with_it_and_whether_it_is_a_later_try(void **ctx)
     assert_string_equal(out("x-holdfast-id"), "ab000000000000000000000000000000-7");
     assert_null(out("x-holdfast-again"));
     assert_string_equal(out("x-holdfast-closed"), "1");
+    assert_null(out("x-holdfast-api"));
     assert_true(under_way->repeatable && under_way->once); /* a second try has to say so */
     under_way = NULL;
     f.again = true;
     start();
     assert_string_equal(out("x-holdfast-again"), "1");
+}
+
+static void the_api_of_the_listener_goes_with_it(void **ctx)
+{
+    static const struct dialect registry = {.name = "registry"};
+    (void)ctx;
+    request.request.dialect = &registry;
+    request.request.foreign = true;
+    start();
+    assert_string_equal(out("x-holdfast-api"), "registry");
 }
 
 static void a_reply_about_this_node_takes_the_place_of_the_body(void **ctx)
@@ -388,6 +400,7 @@ int main(void)
         TEST(the_request_goes_to_the_leader_as_it_came),
         TEST(headers_of_the_connection_and_of_nodes_stay_here),
         TEST(the_id_goes_with_it_and_whether_it_is_a_later_try),
+        TEST(the_api_of_the_listener_goes_with_it),
         TEST(a_reply_about_this_node_takes_the_place_of_the_body),
         TEST(without_a_leader_nothing_is_sent),
         TEST(a_reply_is_taken_with_its_headers),

@@ -395,6 +395,63 @@ static void other_paths_belong_to_the_secrets_service(void **ctx)
     assert_int_equal(t->http, 400);
 }
 
+/* Send a GET without a token through a listener, or from another node, and give its status. */
+static struct test_request *send_as(const char *target, const char *name,
+                                    const struct dialect_map *dialects)
+{
+    static struct test_request t;
+    test_request_done(&t);
+    test_request_init(&t, METHOD_GET, target, NULL);
+    t.forwarded_api = name;
+    t.request.forwarded = name != NULL;
+    w.dialects = dialects;
+    world_handle(&w, &t);
+    w.dialects = NULL;
+    return &t;
+}
+
+static void a_listener_serves_its_apis_alone(void **ctx)
+{
+    (void)ctx;
+    static const char endpoint[] = "Invalid URL path: not a recognized HTTP API endpoint\n";
+    static const char *const registry[] = {"registry"}, *const secrets[] = {"secrets"},
+                             *const both[] = {"registry", "secrets"},
+                             *const strange[] = {"secrets", "other"};
+    struct dialect_map map;
+    size_t unknown = 9;
+    assert_status(router_choose(w.worker, registry, 1, &map, &unknown), ST_OK);
+    assert_int_equal(send_as("/v1/status/leader", NULL, &map)->http, 200);
+    assert_reply(send_as("/v1/sys/health", NULL, &map), 404, endpoint);
+    assert_reply(send_as("/elsewhere", NULL, &map), 404, endpoint);
+    assert_status(router_choose(w.worker, secrets, 1, &map, &unknown), ST_OK);
+    assert_int_equal(send_as("/v1/sys/health", NULL, &map)->http, 200);
+    assert_non_null(
+        strstr((const char *)send_as("/v1/status/leader", NULL, &map)->body.data, "\"errors\""));
+    assert_status(router_choose(w.worker, both, 2, &map, &unknown), ST_OK);
+    assert_int_equal(send_as("/v1/sys/health", NULL, &map)->http, 200);
+    assert_int_equal(send_as("/v1/status/leader", NULL, &map)->http, 200);
+    assert_int_equal(send_as("/elsewhere", NULL, &map)->http, 404);
+    assert_status(router_choose(w.worker, strange, 2, &map, &unknown), ST_NOT_FOUND);
+    assert_int_equal(unknown, 1);
+}
+
+static void a_forwarded_request_keeps_its_api(void **ctx)
+{
+    (void)ctx;
+    struct test_request *t = send_as("/v1/status/leader", "registry", NULL);
+    assert_reply(t, 200, "\"node1:8201\"");
+    assert_true(t->known_api);
+    t = send_as("/v1/sys/health", "registry", NULL);
+    assert_int_equal(t->http, 404);
+    assert_string_equal(t->type, "text/plain; charset=utf-8");
+    t = send_as("/v1/status/leader", "", NULL); /* it came to a listener without the registry */
+    assert_true(t->known_api);
+    assert_non_null(strstr((const char *)t->body.data, "\"errors\""));
+    t = send_as("/v1/status/leader", "other", NULL);
+    assert_false(t->known_api);
+    assert_ptr_equal(t->request.dialect, router_home(w.worker));
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
@@ -414,6 +471,8 @@ int main(void)
         TEST(parameters_of_reads_are_checked),
         TEST(an_unknown_namespace_is_empty),
         TEST(the_agent_describes_its_node),
+        TEST(a_listener_serves_its_apis_alone),
+        TEST(a_forwarded_request_keeps_its_api),
         TEST(other_paths_belong_to_the_secrets_service),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

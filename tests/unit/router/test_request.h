@@ -16,6 +16,8 @@ struct test_request {
     struct arena arena;
     const char *headers[8][2];
     unsigned n_headers, replies;
+    const char *forwarded_api; /* the name with which another node forwards it; NULL: a client */
+    bool known_api;
     /* A streamed body: what comes of reading it, when the test lets it come. */
     const char *late_body;
     enum status late_status;

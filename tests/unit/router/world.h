@@ -34,10 +34,11 @@ struct world {
     struct node_status node;
     struct router router;
     struct router_worker *worker;
-    bool awaits;         /* initial members */
-    char token[64];      /* of root */
-    int64_t later_ms;    /* cluster time, beyond 1700000000000 */
-    uint64_t contact_ms; /* since the leader was heard */
+    const struct dialect_map *dialects; /* of the listener; NULL: all */
+    bool awaits;                        /* initial members */
+    char token[64];                     /* of root */
+    int64_t later_ms;                   /* cluster time, beyond 1700000000000 */
+    uint64_t contact_ms;                /* since the leader was heard */
 
     /* What the log does instead of its work, when not ST_OK. */
     enum status propose_status[8];
@@ -117,7 +118,10 @@ static inline void world_take(struct world *w, struct test_request *t)
     t->take = world_take_again;
     t->request.forward = world_forward_request;
     t->request.end_wait = world_end_wait;
-    router_place(w->worker, &t->request);
+    if (t->forwarded_api != NULL)
+        t->known_api = router_place_forwarded(w->worker, &t->request, bytes_str(t->forwarded_api));
+    else
+        router_place(w->worker, &t->request, w->dialects);
     front_handle(w->worker, &t->request);
 }
 
