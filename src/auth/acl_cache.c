@@ -193,11 +193,12 @@ static enum status get_policy(struct acl_cache *cache, struct state_txn *txn, co
         ret_part->policy = shared;
         return ST_OK;
     }
-    struct shared_policy *fresh;
+    struct shared_policy *fresh = NULL;
     enum status st = shared_add(cache, txn, ns, name, &fresh);
     if (st == ST_NOT_FOUND)
         return ST_OK;
     TRY(st);
+    ASSERT(fresh != NULL);
     if (shared != NULL) {
         ASSERT(shared->listed);
         shared_unlist(cache, shared);
