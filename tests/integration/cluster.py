@@ -252,6 +252,11 @@ class Node:
         finally:
             connection.close()
 
+    def metric(self, name):
+        """The value of a metric that has one sample."""
+        text = self.call("GET", "/v1/sys/metrics?format=prometheus").body.decode()
+        return float(re.search(rf"^{name} (\S+)$", text, re.M)[1])
+
     def health(self):
         """0 where nobody answers."""
         if self.paused:

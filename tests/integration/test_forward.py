@@ -265,8 +265,7 @@ def test_long_answers_pass_through_a_standby(cluster):
 
 
 def received(node):
-    text = node.call("GET", "/v1/sys/metrics?format=prometheus").body.decode()
-    return int(re.search(r"^holdfast_http_received_bytes_total (\d+)", text, re.M)[1])
+    return int(node.metric("holdfast_http_received_bytes_total"))
 
 
 def test_limits_and_losses_of_the_active_node_are_told():

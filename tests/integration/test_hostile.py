@@ -41,8 +41,7 @@ def raw(node, data, timeout_s=120):
 
 
 def parsed_bytes(node):
-    text = node.call("GET", "/v1/sys/metrics?format=prometheus").body.decode()
-    return int(re.search(r"^holdfast_router_parsed_bytes_total (\d+)$", text, re.M)[1])
+    return int(node.metric("holdfast_router_parsed_bytes_total"))
 
 
 def test_a_body_is_parsed_only_for_who_has_a_right_there(cluster):

@@ -76,8 +76,7 @@ def said(node):
 
 
 def calls(node):
-    text = node.call("GET", "/v1/sys/metrics?format=prometheus").body.decode()
-    return int(re.search(r"^holdfast_sample_calls_total (\d+)$", text, re.M)[1])
+    return int(node.metric("holdfast_sample_calls_total"))
 
 
 def one_calls(cluster):
