@@ -17,6 +17,7 @@
 enum { CLI_OK = 0, CLI_LOCAL_ERROR = 1, CLI_REMOTE_ERROR = 2 };
 
 struct cli;
+struct cli_dialect;
 
 enum cli_flag_kind {
     CLI_BOOL,  /* "-name", "-name=true" or "-name=false" */
@@ -39,7 +40,8 @@ struct cli_command {
     const char *help; /* one line */
     const struct cli_flag *flags;
     unsigned n_flags, args_min, args_max;
-    bool offline; /* makes no request: no common flags, no environment */
+    bool offline;                      /* makes no request: no common flags, no environment */
+    const struct cli_dialect *dialect; /* of the API that is asked; NULL: the secrets service's */
     int (*run)(struct cli *cli);
 };
 

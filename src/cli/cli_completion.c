@@ -1,8 +1,8 @@
 /* Scripts for bash, zsh and fish that complete commands, flags and a few values, made from the
  * table of commands. Each script finds the longest known command or group, `at`, at the front of
  * the words typed so far, and offers the words that can follow `at`. */
-#include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/dialect/dialect.h"
 
 enum { GROUPS_MAX = 32, GROUP_BYTES = 64 };
 
@@ -113,7 +113,7 @@ static void print_cases(const struct cli *cli, const struct groups *g)
         print_choice(c);
         print_flag_list(c->flags, c->n_flags);
         if (!c->offline)
-            print_flag_list(cli_common_flags, cli_n_common_flags);
+            print_flag_list(cli_dialect_of(c)->flags, cli_dialect_of(c)->n_flags);
         printf("' ;;\n");
     }
 }
@@ -206,7 +206,7 @@ static void fish(const struct cli *cli, const struct groups *g)
         const struct cli_command *c = cli_nth(cli, i);
         fish_flags(c->name, c->flags, c->n_flags);
         if (!c->offline)
-            fish_flags(c->name, cli_common_flags, cli_n_common_flags);
+            fish_flags(c->name, cli_dialect_of(c)->flags, cli_dialect_of(c)->n_flags);
         if (is_choice(c)) {
             printf("complete -c holdfast -n \"__holdfast_is '%s'\" -f -a '", c->name);
             print_choice(c);

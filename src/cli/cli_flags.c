@@ -1,21 +1,11 @@
 /* Parser of the command line and the environment. A message names a known flag or the place of a
  * word and repeats no other text, which may be a secret in the wrong place. */
-#include "cli/client.h"
+#include "cli/dialect/dialect.h"
 #include "text/duration.h"
 
 #include <stdlib.h>
 
 enum { TIMEOUT_DEFAULT_MS = 60 * 1000 };
-
-const struct cli_flag cli_common_flags[] = {
-    {"address", CLI_TEXT, "URL of a node (HOLDFAST_ADDR, https://127.0.0.1:8200)"},
-    {"ca-cert", CLI_FILE, "PEM file of the authorities to trust (HOLDFAST_CACERT)"},
-    {"tls-skip-verify", CLI_BOOL, "do not verify the server's certificate (HOLDFAST_SKIP_VERIFY)"},
-    {"namespace", CLI_TEXT, "namespace of the request (HOLDFAST_NAMESPACE)"},
-    {"header", CLI_PAIRS, "an additional header of the request"},
-    {"format", CLI_TEXT, "form of the output: table or json (HOLDFAST_FORMAT)"},
-};
-const unsigned cli_n_common_flags = ARRAY_LEN(cli_common_flags);
 
 const char *cli_flag_alias(const struct cli_flag *flag)
 {
@@ -98,7 +88,7 @@ static bool take_flag(struct cli *cli, int argc, char **argv, int *at)
     ASSERT(*at < argc);
     const struct cli_flag *flag = find_flag(c->flags, c->n_flags, word);
     if (flag == NULL && !c->offline)
-        flag = find_flag(cli_common_flags, cli_n_common_flags, word);
+        flag = find_flag(cli_dialect_of(c)->flags, cli_dialect_of(c)->n_flags, word);
     if (flag == NULL) {
         cli_unknown_flag(cli, argv[*at], *at + 1);
         return false;
@@ -151,12 +141,24 @@ static bool split_words(struct cli *cli, int argc, char **argv, bool *ret_help)
     return true;
 }
 
+bool cli_truth(const char *text, const char *what, bool *ret_truth)
+{
+    if (text == NULL || read_bool(text, ret_truth))
+        return true;
+    cli_complain("%s must be true or false", what);
+    return false;
+}
+
 static bool set_format(struct cli *cli, const char *value)
 {
+    const char *table = cli_dialect_of(cli->command)->table;
+    if (value == NULL)
+        return true;
     cli->json = strcmp(value, "json") == 0;
-    if (!cli->json && strcmp(value, "table") != 0)
-        cli_complain("the output format must be table or json");
-    return cli->json || strcmp(value, "table") == 0;
+    if (cli->json || strcmp(value, "table") == 0 || strcmp(value, table) == 0)
+        return true;
+    cli_complain("the output format must be %s or json", table);
+    return false;
 }
 
 static bool set_timeout(struct cli *cli, const char *value)
@@ -173,44 +175,13 @@ static bool set_timeout(struct cli *cli, const char *value)
     return true;
 }
 
-static bool read_env(struct cli *cli)
+static bool read_settings(struct cli *cli)
 {
-    const char *format = cli_env(cli, "FORMAT"), *insecure = cli_env(cli, "SKIP_VERIFY");
-    cli->address = cli_env(cli, "ADDR");
-    cli->token = cli_env(cli, "TOKEN");
-    cli->token_from_env = cli->token != NULL;
-    cli->ca_file = cli_env(cli, "CACERT");
-    cli->name_space = cli_env(cli, "NAMESPACE");
-    if (cli->address == NULL)
-        cli->address = "https://127.0.0.1:8200";
-    if (insecure != NULL && !read_bool(insecure, &cli->insecure)) {
-        cli_complain("HOLDFAST_SKIP_VERIFY must be true or false");
-        return false;
-    }
-    return (format == NULL || set_format(cli, format)) &&
-           set_timeout(cli, cli_env(cli, "CLIENT_TIMEOUT"));
-}
-
-/* Read the environment, then the common flags, which win. */
-static bool read_common(struct cli *cli)
-{
-    const struct {
-        const char *flag;
-        const char **to;
-    } texts[] = {{"address", &cli->address},
-                 {"ca-cert", &cli->ca_file},
-                 {"namespace", &cli->name_space},
-                 {"field", &cli->field}};
     ASSERT(!cli->command->offline);
-    if (!read_env(cli))
-        return false;
-    ASSERT(cli->timeout_ms > 0);
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++)
-        if (cli_text(cli, texts[i].flag) != NULL)
-            *texts[i].to = cli_text(cli, texts[i].flag);
-    cli->insecure = cli_bool(cli, "tls-skip-verify", cli->insecure);
-    const char *format = cli_text(cli, "format");
-    return format == NULL || set_format(cli, format);
+    cli->field = cli_text(cli, "field");
+    return set_format(cli, cli_env(cli, "FORMAT")) &&
+           set_timeout(cli, cli_env(cli, "CLIENT_TIMEOUT")) &&
+           cli_dialect_of(cli->command)->configure(cli) && set_format(cli, cli_text(cli, "format"));
 }
 
 bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help)
@@ -220,7 +191,7 @@ bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help)
         return false;
     if (*ret_help)
         return true;
-    if (!cli->command->offline && !read_common(cli))
+    if (!cli->command->offline && !read_settings(cli))
         return false;
     ASSERT(cli->command->args_min <= cli->command->args_max);
     if (cli->n_args < cli->command->args_min)

@@ -1,5 +1,5 @@
 /* Help, from the table of commands. */
-#include "cli/client.h"
+#include "cli/dialect/dialect.h"
 
 const char *cli_flag_value(enum cli_flag_kind kind)
 {
@@ -37,10 +37,11 @@ void cli_help(const struct cli *cli, FILE *to)
     if (c->n_flags != 0)
         (void)fprintf(to, "\nFlags:\n"); /* a failure to print has no remedy */
     show_flags(c->flags, c->n_flags, to);
+    const struct cli_dialect *d = cli_dialect_of(c);
     if (c->offline)
         return;
-    (void)fprintf(to, "\nFlags of every command:\n"); /* a failure to print has no remedy */
-    show_flags(cli_common_flags, cli_n_common_flags, to);
+    (void)fprintf(to, "\nFlags of every %s:\n", d->commands); /* a failure to print has no remedy */
+    show_flags(d->flags, d->n_flags, to);
 }
 
 bool cli_help_group(const struct cli *cli, const char *group, FILE *to)

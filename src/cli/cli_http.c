@@ -1,7 +1,7 @@
 /* One HTTP/1.1 request over a blocking socket, with or without TLS.
  *
  * The reply is parsed as it arrives (incoming.h), so that a long body can go to a file. */
-#include "cli/client.h"
+#include "cli/dialect/dialect.h"
 #include "cli/incoming.h"
 #include "crypto/tls.h"
 
@@ -336,10 +336,8 @@ static enum status send_once(struct cli *cli, const char *address, const struct 
     return exchange(&l, m, buf_bytes(&request), in, reason);
 }
 
-/* Add a header. A value with a control character is refused: a line end would begin another header.
- */
-static enum status add_header(struct buf *b, const char *name, const char *value,
-                              struct reason *reason)
+enum status cli_add_header(struct buf *to, const char *name, const char *value,
+                           struct reason *reason)
 {
     if (value == NULL || value[0] == '\0')
         return ST_OK;
@@ -348,7 +346,7 @@ static enum status add_header(struct buf *b, const char *name, const char *value
             reason_set(reason, "header %s: the value contains a control character", name);
             return ST_INVALID;
         }
-    buf_add_format(b, "%s: %s\r\n", name, value);
+    buf_add_format(to, "%s: %s\r\n", name, value);
     return ST_OK;
 }
 
@@ -364,7 +362,7 @@ static enum status add_own_headers(struct cli *cli, struct buf *b, struct reason
             return ST_INVALID;
         }
         (void)snprintf(name, sizeof name, "%.*s", (int)len, pair); /* the text fits */
-        TRY(add_header(b, name, pair + len + 1, reason));
+        TRY(cli_add_header(b, name, pair + len + 1, reason));
     }
     return ST_OK;
 }
@@ -375,15 +373,11 @@ static enum status compose(struct cli *cli, const struct cli_request *request,
     const char *type = request->content_type != NULL ? request->content_type : "application/json";
     bool body = request->body.len != 0 || request->upload != NULL;
     ASSERT(request->upload == NULL || request->body.len == 0);
-    buf_add_str(tail, "Connection: close\r\nX-Secrets-Request: true\r\n");
-    TRY(add_header(tail, "X-Secrets-Token", request->token != NULL ? request->token : cli->token,
-                   reason));
-    TRY(add_header(tail, "X-Secrets-Namespace", cli->name_space, reason));
-    if (!request->aside)
-        TRY(add_header(tail, "X-Secrets-Wrap-TTL", cli_text(cli, "wrap-ttl"), reason));
+    buf_add_str(tail, "Connection: close\r\n");
+    TRY(cli_dialect_of(cli->command)->headers(cli, request, tail, reason));
     TRY(add_own_headers(cli, tail, reason));
     if (body)
-        TRY(add_header(tail, "Content-Type", type, reason));
+        TRY(cli_add_header(tail, "Content-Type", type, reason));
     if (body || strcmp(request->method, "GET") != 0)
         buf_add_format(
             tail, "Content-Length: %llu\r\n",

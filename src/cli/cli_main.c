@@ -1,6 +1,6 @@
 /* Finds the command that the words of the command line name, parses its flags and runs it. */
-#include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/dialect/dialect.h"
 
 const struct cli_command *cli_nth(const struct cli *cli, unsigned i)
 {
@@ -90,7 +90,7 @@ static int run_words(struct cli *cli, int argc, char **argv)
         cli_help(cli, stdout);
         return CLI_OK;
     }
-    if (cli->token == NULL && !cli->command->offline)
+    if (cli->token == NULL && !cli->command->offline && cli_dialect_of(cli->command)->kept_token)
         cli->token = cli_token_load(cli);
     ASSERT(cli->n_args >= cli->command->args_min);
     ASSERT(cli->n_args <= cli->command->args_max);

@@ -1,7 +1,9 @@
 /* The manual page, from the table of commands: roff with the macros of man(7). */
 #include "base/version.h"
-#include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/dialect/dialect.h"
+
+#include <ctype.h>
 
 /* Print text so that roff sees no request and no escape in it. */
 static void put_roff(const char *text)
@@ -48,23 +50,13 @@ static void put_command(const struct cli_command *c)
     put_flags(c->flags, c->n_flags);
 }
 
-static void put_environment(void)
+static void put_environment(const struct cli_dialect *d)
 {
-    static const struct {
-        const char *name, *text;
-    } rows[] = {
-        {"HOLDFAST_ADDR", "URL of a node, https://127.0.0.1:8200 by default."},
-        {"HOLDFAST_TOKEN", "The token; by default the token that login kept."},
-        {"HOLDFAST_CACERT", "PEM file of the authorities to trust."},
-        {"HOLDFAST_NAMESPACE", "The namespace of a request."},
-        {"HOLDFAST_SKIP_VERIFY", "true: do not verify the server's certificate."},
-        {"HOLDFAST_CLIENT_TIMEOUT", "The longest wait for the server, 60s by default."},
-        {"HOLDFAST_FORMAT", "The form of the output: table or json."},
-    };
-    printf(".SH ENVIRONMENT\nEach variable may also begin with VAULT_ in place of HOLDFAST_.\n");
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        printf(".TP\n.B %s\n", rows[i].name);
-        put_roff(rows[i].text);
+    put_roff(d->environment_note);
+    printf("\n");
+    for (unsigned i = 0; i < d->n_environment; i++) {
+        printf(".TP\n.B %s\n", d->environment[i].name);
+        put_roff(d->environment[i].help);
         printf("\n");
     }
 }
@@ -81,9 +73,16 @@ int cmd_man(struct cli *cli)
         holdfast_version);
     for (unsigned i = 0; cli_nth(cli, i) != NULL; i++)
         put_command(cli_nth(cli, i));
-    printf(".SH FLAGS OF EVERY CLIENT COMMAND\n");
-    put_flags(cli_common_flags, cli_n_common_flags);
-    put_environment();
+    for (unsigned i = 0; i < cli_n_dialects; i++) {
+        printf(".SH FLAGS OF EVERY ");
+        for (const char *at = cli_dialects[i]->commands; *at != '\0'; at++)
+            (void)putchar(toupper((unsigned char)*at)); /* cli_main checks the stream at the end */
+        printf("\n");
+        put_flags(cli_dialects[i]->flags, cli_dialects[i]->n_flags);
+    }
+    printf(".SH ENVIRONMENT\n");
+    for (unsigned i = 0; i < cli_n_dialects; i++)
+        put_environment(cli_dialects[i]);
     printf(".SH EXIT STATUS\n0: done. 1: wrong usage, or a file or the terminal failed. 2: the "
            "server refused,\nfound nothing or was not reached.\n"
            ".SH FILES\n.TP\n.I ~/.holdfast\\-token\nThe token that login kept.\n"

@@ -317,37 +317,6 @@ void cli_print_grid(const struct text_value *rows)
     print(&b);
 }
 
-static void print_error_list(const struct text_value *errors)
-{
-    if (errors == NULL || errors->kind != TEXT_LIST)
-        return;
-    TEXT_FOR (item, errors)
-        if (item->kind == TEXT_STRING) {
-            cli_say("* ");
-            cli_put(stderr, item->text);
-            cli_say("\n");
-        }
-}
-
-void cli_print_errors(struct cli *cli, const struct cli_request *request,
-                      const struct cli_reply *reply)
-{
-    const struct text_value *body = NULL;
-    cli_say("Error making API request.\n\nURL: %s %s%.*s\nCode: %d. Errors:\n\n", request->method,
-            cli->address, (int)strcspn(request->path, "?"), request->path, reply->status);
-    if (text_json_parse(&cli->arena, reply->body, &body, NULL) == ST_OK) {
-        print_error_list(text_get(body, "errors"));
-        cli_print_warnings(body);
-    }
-    if (reply->request_id[0] != '\0') {
-        cli_say("\nRequest ID: ");
-        cli_put(stderr, bytes_str(reply->request_id));
-        cli_say("\n");
-    }
-    if (reply->status == 403 && request->token == NULL && cli->token == NULL)
-        cli_say("\nNo token was sent: log in with \"holdfast login\", or set HOLDFAST_TOKEN.\n");
-}
-
 void cli_add(struct cli *cli, struct text_value *to, const char *name, const struct text_value *v)
 {
     if (v == NULL || to == NULL)

@@ -1,5 +1,5 @@
 /* Requests of commands: send a request, print what went wrong, return the exit code. */
-#include "cli/client.h"
+#include "cli/dialect/dialect.h"
 
 char *cli_path(struct cli *cli, const char *path)
 {
@@ -73,7 +73,7 @@ int cli_unexpected(void)
 int cli_refused(struct cli *cli, const struct cli_request *request, const struct cli_reply *reply)
 {
     if (reply->status != 0)
-        cli_print_errors(cli, request, reply);
+        cli_dialect_of(cli->command)->refused(cli, request, reply);
     return CLI_REMOTE_ERROR;
 }
 

@@ -1,5 +1,5 @@
 /* Suggest a name for a mistyped word: the nearest, by the number of letters that differ. */
-#include "cli/client.h"
+#include "cli/dialect/dialect.h"
 
 enum { NAME_MAX_BYTES = 64 };
 
@@ -126,7 +126,7 @@ void cli_unknown_flag(const struct cli *cli, const char *word, int place)
     struct nearest near = {.typed = bytes_of(at, len)};
     consider_flags(&near, c->flags, c->n_flags);
     if (!c->offline)
-        consider_flags(&near, cli_common_flags, cli_n_common_flags);
+        consider_flags(&near, cli_dialect_of(c)->flags, cli_dialect_of(c)->n_flags);
     ASSERT(word[0] == '-');
     (void)snprintf(name, sizeof name, "%.*s", (int)MIN(len, sizeof name - 1),
                    at); /* a long name is cut off */

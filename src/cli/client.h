@@ -19,6 +19,8 @@ enum {
     CLI_SECRET_MAX = 8192,            /* bytes of a typed line: a key, a token, a password */
 };
 
+#define CLI_DEFAULT_ADDRESS "https://127.0.0.1:8200"
+
 /* Why the TLS handshake failed. The user gets a hint for each cause. */
 enum cli_tls_fault {
     CLI_TLS_GOOD,
@@ -28,9 +30,9 @@ enum cli_tls_fault {
     CLI_TLS_REFUSED,
 };
 
-/* Settings from flags and environment. A flag wins over the variable HOLDFAST_X, which wins over
- * upstream's name VAULT_X. The token of the environment wins over the token in ~/.holdfast-token.
- * Strings point to argv, to the environment or into the arena. */
+/* Settings from flags and environment. A flag wins over a variable, and of HOLDFAST_X and VAULT_X
+ * the first wins. The token of the environment wins over the token in ~/.holdfast-token. Strings
+ * point to argv, to the environment or into the arena. */
 struct cli {
     const struct cli_command *command;
     const struct cli_command *more; /* commands of other folders */
@@ -54,9 +56,6 @@ struct cli {
 
 /* cli_flags.c: the flags on the command line. */
 
-extern const struct cli_flag cli_common_flags[];
-extern const unsigned cli_n_common_flags;
-
 /* A second name of the flag; NULL: none. */
 const char *cli_flag_alias(const struct cli_flag *flag);
 /* The text that help shows behind a flag's name: "=FILE". */
@@ -72,6 +71,8 @@ const struct cli_command *cli_nth(const struct cli *cli, unsigned i);
 bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help);
 /* The value of HOLDFAST_`name` in the environment, else of VAULT_`name`; NULL: unset or empty. */
 const char *cli_env(struct cli *cli, const char *name);
+/* Read a boolean; `text` NULL leaves *ret_truth. False with a message that calls it `what`. */
+bool cli_truth(const char *text, const char *what, bool *ret_truth);
 /* The value of a flag; the last one if the flag is repeated. NULL, or `otherwise`: not given. */
 const char *cli_text(struct cli *cli, const char *flag);
 bool cli_bool(struct cli *cli, const char *flag, bool otherwise);
@@ -115,6 +116,10 @@ struct cli_reply {
     struct bytes body;      /* in the arena */
     const char *request_id; /* in the arena; "" when the server names none */
 };
+/* Add a header; nothing when `value` is NULL or "". ST_INVALID with a reason: the value contains a
+ * control character. A line end would begin another header. */
+NODISCARD enum status cli_add_header(struct buf *to, const char *name, const char *value,
+                                     struct reason *reason);
 /* Send the request and wait for the whole reply. One redirect is followed, but not with an upload.
  * With a reason: ST_INVALID (a wrong address or header, a reply that is not HTTP), ST_IO,
  * ST_CRYPTO, ST_TIMEOUT, ST_TOO_BIG, ST_NOMEM. */
@@ -201,10 +206,6 @@ void cli_print_keys(const struct cli *cli, const struct text_value *keys);
 /* Print a list of objects in columns, one object a line. The names of the members are the titles.
  */
 void cli_print_grid(const struct text_value *rows);
-/* Print the server's errors and warnings and the request id on standard error, and a hint if the
- * request had no token. */
-void cli_print_errors(struct cli *cli, const struct cli_request *request,
-                      const struct cli_reply *reply);
 void cli_print_warnings(const struct text_value *body); /* on standard error */
 /* Print a reply as -field and -format say: one field, JSON, or a table. Returns the exit code. */
 int cli_show(struct cli *cli, const struct cli_reply *reply);

@@ -149,7 +149,7 @@ static bool refused(struct dev *dev, const struct cli_request *request,
                     const struct cli_reply *reply)
 {
     if (reply->status != 0)
-        cli_print_errors(dev->cli, request, reply);
+        (void)cli_refused(dev->cli, request, reply); /* the code of the command is another */
     else
         cli_complain("%s %s%s: no reply", request->method, dev->cli->address, request->path);
     return false;
