@@ -1,8 +1,7 @@
+#include "cli/with_cli.h"
 #include "http/harness.h"
-#include "support.h"
 
 #include "base/mem.h"
-#include "cli/cli.h"
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -99,7 +98,7 @@ static void on_request(void *ctx, struct http_request *req)
 
 static const struct http_handler handler = {.request = on_request};
 static struct harness server;
-static char address[64], out[8192], err[8192];
+static char address[64];
 
 static int open_server(void **ctx)
 {
@@ -123,67 +122,22 @@ static int close_server(void **ctx)
     return 0;
 }
 
-/* Send a stream to a file of its own while a command runs. */
-static int divert(FILE *stream, FILE *to)
-{
-    (void)fflush(stream);
-    int kept = dup(fileno(stream));
-    assert_true(kept >= 0 && dup2(fileno(to), fileno(stream)) >= 0);
-    return kept;
-}
-
-static void restore(FILE *stream, int kept, FILE *from, char *text, size_t room)
-{
-    (void)fflush(stream);
-    assert_true(dup2(kept, fileno(stream)) >= 0);
-    assert_int_equal(close(kept), 0);
-    rewind(from);
-    size_t n = fread(text, 1, room - 1, from);
-    text[n] = '\0';
-    assert_int_equal(fclose(from), 0);
-}
-
-/* `command` may be several words. */
-static int run(const char *command, int argc, const char *const *argv)
-{
-    char *words[16], *rest = strdup(command), *all = rest;
-    int n = 0;
-    FILE *o = tmpfile(), *e = tmpfile();
-    assert_true(o != NULL && e != NULL && argc <= 12);
-    while (rest != NULL)
-        words[n++] = strdup(strsep(&rest, " "));
-    for (int i = 0; i < argc; i++)
-        words[n++] = strdup(argv[i]);
-    int kept_out = divert(stdout, o), kept_err = divert(stderr, e);
-    int code = cli_main(NULL, 0, n, words);
-    restore(stdout, kept_out, o, out, sizeof out);
-    restore(stderr, kept_err, e, err, sizeof err);
-    for (int i = 0; i < n; i++)
-        free(words[i]);
-    free(all);
-    return code;
-}
-
-#define RUN(command, ...)                                                \
-    run((command), (int)ARRAY_LEN(((const char *const[]){__VA_ARGS__})), \
-        (const char *const[]){__VA_ARGS__})
-
 static void read_shows_a_table_or_json_or_a_field(void **ctx)
 {
     (void)ctx;
     assert_int_equal(RUN("read", "kv/a"), 0);
     assert_string_equal(asked, "GET /v1/kv/a [secret-token] ");
-    assert_string_equal(out, "Key     Value\n---     -----\nuser    root\nn       12\n"
-                             "o\n  x     1\n");
+    assert_string_equal(shown, "Key     Value\n---     -----\nuser    root\nn       12\n"
+                               "o\n  x     1\n");
     assert_int_equal(RUN("read", "-format=json", "kv/a"), 0);
-    assert_non_null(strstr(out, "    \"user\": \"root\",\n"));
+    assert_non_null(strstr(shown, "    \"user\": \"root\",\n"));
     assert_int_equal(RUN("read", "-field", "user", "/kv/a"), 0);
-    assert_string_equal(out, "root");
+    assert_string_equal(shown, "root");
     assert_int_equal(RUN("read", "--field=none", "kv/a"), 1);
     assert_int_equal(RUN("read", "-field=a", "some"), 0);
-    assert_string_equal(out, "1");
+    assert_string_equal(shown, "1");
     assert_int_equal(RUN("read", "-field=request_id", "some"), 0);
-    assert_string_equal(out, "r1");
+    assert_string_equal(shown, "r1");
     assert_int_equal(RUN("read", "-field=none", "some"), 1);
     assert_non_null(strstr(err, "not present"));
 }
@@ -222,7 +176,7 @@ static void write_takes_values_and_files(void **ctx)
     assert_int_equal(RUN("write", "kv/b", "a=1", "b==x y", word), 0);
     assert_string_equal(asked, "PUT /v1/kv/b [secret-token] "
                                "{\"a\":\"1\",\"b\":\"=x y\",\"file\":\"line\\n\\\"q\\\"\"}");
-    assert_string_equal(out, "Success! Data written to: kv/b\n");
+    assert_string_equal(shown, "Success! Data written to: kv/b\n");
     assert_int_equal(unlink(path), 0);
 }
 
@@ -244,7 +198,7 @@ static void values_are_taken_as_they_are_meant(void **ctx)
     assert_int_equal(RUN("token create", "-policy=a,,b", "-policy", "c", "-metadata=k=v=w"), 0);
     assert_string_equal(asked, "PUT /v1/auth/token/create [secret-token] "
                                "{\"policies\":[\"a\",\"b\",\"c\"],\"meta\":{\"k\":\"v=w\"}}");
-    assert_non_null(strstr(out, "token_duration    ∞\n")); /* 0: it never ends */
+    assert_non_null(strstr(shown, "token_duration    ∞\n")); /* 0: it never ends */
 }
 
 static void standard_input_is_used_once(void **ctx)
@@ -286,7 +240,7 @@ static void list_prints_the_keys(void **ctx)
     (void)ctx;
     assert_int_equal(RUN("list", "kv"), 0);
     assert_string_equal(asked, "GET /v1/kv?list=true [secret-token] ");
-    assert_string_equal(out, "Keys\n----\na\nb/\n");
+    assert_string_equal(shown, "Keys\n----\na\nb/\n");
     assert_int_equal(RUN("list", "none"), 2);
 }
 
@@ -301,10 +255,10 @@ static void status_and_init_speak_to_the_system(void **ctx)
 {
     (void)ctx;
     assert_int_equal(run("status", 0, NULL), 0);
-    assert_non_null(strstr(out, "Sealed"));
-    assert_non_null(strstr(out, "https://n:1"));
+    assert_non_null(strstr(shown, "Sealed"));
+    assert_non_null(strstr(shown, "https://n:1"));
     assert_int_equal(RUN("init", "-format", "json"), 0);
-    assert_non_null(strstr(out, "\"root_token\": \"hvs.x\""));
+    assert_non_null(strstr(shown, "\"root_token\": \"hvs.x\""));
     assert_string_equal(asked, "PUT /v1/sys/init [secret-token] "
                                "{\"recovery_shares\":5,\"recovery_threshold\":3}");
 }
@@ -338,7 +292,7 @@ static void a_redirect_is_followed(void **ctx)
     (void)snprintf(elsewhere, sizeof elsewhere, "%s/v1/kv/a", address);
     assert_int_equal(RUN("read", "-field=user", "away"), 0);
     assert_string_equal(asked, "GET /v1/kv/a [secret-token] ");
-    assert_string_equal(out, "root");
+    assert_string_equal(shown, "root");
 }
 
 /* What was sent is sent once. */
@@ -431,7 +385,7 @@ static void flags_become_headers_and_stand_anywhere(void **ctx)
     assert_int_equal(
         RUN("read", "-header=X-Extra=a=b", "wrapped", "-namespace", "team/", "--wrap-ttl=60s"), 0);
     assert_string_equal(headers, "|team/|a=b|60s|true|");
-    assert_non_null(strstr(out, "wrapping_token"));
+    assert_non_null(strstr(shown, "wrapping_token"));
     assert_int_equal(RUN("delete", "-ns=other", "x"), 0);
     assert_string_equal(headers, "|other|||true|");
     assert_int_equal(RUN("patch", "kv/b", "a=1"), 0);
@@ -502,16 +456,16 @@ static void kv_writes_behind_what_it_read(void **ctx)
     assert_int_equal(RUN("kv rollback", "-version=2", "v2/b/c"), 2); /* it is deleted */
     assert_string_equal(asked, "GET /v1/v2/b/data/c?version=2 [secret-token] ");
     assert_int_equal(RUN("kv get", "-field=x", "v2/a"), 0);
-    assert_string_equal(out, "1");
+    assert_string_equal(shown, "1");
     assert_int_equal(RUN("kv get", "-field=data", "v2/a"), 0);
-    assert_string_equal(out, "d"); /* its own one */
+    assert_string_equal(shown, "d"); /* its own one */
 }
 
 static void a_404_with_data_is_a_result_and_hints_are_said(void **ctx)
 {
     (void)ctx;
     assert_int_equal(RUN("read", "gone"), 0);
-    assert_non_null(strstr(out, "metadata"));
+    assert_non_null(strstr(shown, "metadata"));
     assert_int_equal(RUN("read", "hint"), 2);
     assert_non_null(strstr(err, "try elsewhere"));
     assert_non_null(strstr(err, "No value found at hint"));
@@ -596,7 +550,7 @@ static void a_login_keeps_what_it_is_asked_to_keep(void **ctx)
     (void)snprintf(file, sizeof file, "%s/.holdfast-token", home);
     (void)setenv("HOME", home, 1);
     assert_int_equal(RUN("login", "-token-only", "hvs.a"), 0);
-    assert_string_equal(out, "hvs.a");
+    assert_string_equal(shown, "hvs.a");
     assert_int_equal(stat(file, &info), -1);
     assert_int_equal(RUN("login", "-no-store", "hvs.a"), 0);
     assert_int_equal(stat(file, &info), -1);
@@ -651,8 +605,8 @@ static void members_are_listed_and_let_in(void **ctx)
 {
     (void)ctx;
     assert_int_equal(run("operator members", 0, NULL), 0);
-    assert_non_null(strstr(out, "Host Name    API Address    Cluster Address"));
-    assert_non_null(strstr(out, "bcd          https://b      n/a "));
+    assert_non_null(strstr(shown, "Host Name    API Address    Cluster Address"));
+    assert_non_null(strstr(shown, "bcd          https://b      n/a "));
     assert_int_equal(RUN("operator raft join-token", "-ttl=5m", "node4"), 2);
     assert_string_equal(asked, "PUT /v1/sys/storage/raft/join-token [secret-token] "
                                "{\"ttl\":\"5m\",\"node_id\":\"node4\"}");
