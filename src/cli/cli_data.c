@@ -33,6 +33,8 @@ bool cli_slurp(struct cli *cli, const char *name, const char *what, struct bytes
         cli_complain("%s: the file cannot be read: %s", what, strerror(errno));
         return false;
     }
+    if (!input)
+        (void)setvbuf(file, NULL, _IONBF, 0); /* a stream's buffer would keep a secret */
     bool whole = read_stream(file, &b);
     if (input)
         cli->stdin_consumed = true;
@@ -110,15 +112,13 @@ static bool merge_json(struct cli *cli, const char *word, const char *what,
     return true;
 }
 
-/* Read the value of "key=value": the text itself, "@file" or "-". */
-static bool pair_value(struct cli *cli, const char *value, const char *what, struct text_value *ret)
+bool cli_value(struct cli *cli, const char *value, const char *what, struct bytes *ret_text)
 {
-    *ret = (struct text_value){.kind = TEXT_STRING};
     if (value[0] == '@')
-        return cli_slurp(cli, value + 1, what, &ret->text);
+        return cli_slurp(cli, value + 1, what, ret_text);
     if (strcmp(value, "-") == 0)
-        return cli_slurp(cli, value, what, &ret->text);
-    ret->text = bytes_str(value[0] == '\\' && value[1] == '@' ? value + 1 : value);
+        return cli_slurp(cli, value, what, ret_text);
+    *ret_text = bytes_str(value[0] == '\\' && value[1] == '@' ? value + 1 : value);
     return true;
 }
 
@@ -129,7 +129,7 @@ const struct text_value *cli_data(struct cli *cli, unsigned first)
     for (unsigned i = first; object != NULL && i < cli->n_args; i++) {
         const char *word = cli->args[i], *eq = strchr(word, '=');
         char what[32];
-        struct text_value value;
+        struct text_value value = {.kind = TEXT_STRING};
         (void)snprintf(what, sizeof what, "argument %u", i + 1); /* the text fits */
         if (word[0] == '@' || strcmp(word, "-") == 0) {
             if (!merge_json(cli, word, what, object))
@@ -140,7 +140,7 @@ const struct text_value *cli_data(struct cli *cli, unsigned first)
             cli_complain("%s is not KEY=VALUE", what);
             return NULL;
         }
-        if (!pair_value(cli, eq + 1, what, &value) ||
+        if (!cli_value(cli, eq + 1, what, &value.text) ||
             !object_add(cli, object, bytes_of(word, (size_t)(eq - word)), &value))
             return NULL;
     }
@@ -158,6 +158,13 @@ static void query_add_escaped(struct buf *b, struct bytes text)
         else
             buf_add_format(b, "%%%02X", c);
     }
+}
+
+char *cli_escape(struct cli *cli, const char *text)
+{
+    CLEANUP(buf_done) struct buf b = {0};
+    query_add_escaped(&b, bytes_str(text));
+    return buf_status(&b) == ST_OK ? arena_str(&cli->arena, buf_bytes(&b)) : NULL;
 }
 
 char *cli_query(struct cli *cli, unsigned first)
@@ -253,18 +260,22 @@ void cli_put_pairs(struct cli *cli, struct text_writer *w, const char *flag)
     }
 }
 
+void cli_put_split(struct text_writer *w, const char *text)
+{
+    while (*text != '\0') {
+        size_t len = strcspn(text, ",");
+        if (len != 0)
+            text_put_bytes(w, bytes_of(text, len));
+        text += len + (text[len] == ',' ? 1 : 0);
+    }
+}
+
 void cli_put_list(struct cli *cli, struct text_writer *w, const char *flag)
 {
     unsigned at = 0;
     text_open_list(w);
-    for (const char *value; (value = cli_each(cli, flag, &at)) != NULL;) {
-        while (*value != '\0') {
-            size_t len = strcspn(value, ",");
-            if (len != 0)
-                text_put_bytes(w, bytes_of(value, len));
-            value += len + (value[len] == ',' ? 1 : 0);
-        }
-    }
+    for (const char *value; (value = cli_each(cli, flag, &at)) != NULL;)
+        cli_put_split(w, value);
     text_close(w);
 }
 

@@ -13,6 +13,10 @@ const char *cli_flag_alias(const struct cli_flag *flag)
         const char *name, *alias;
     } aliases[] = {{"force", "f"},
                    {"namespace", "ns"},
+                   {"datacenter", "dc"},
+                   {"http-addr", "address"},
+                   {"ca-file", "ca-cert"},
+                   {"accessor-id", "accessor"},
                    {"listen", "dev-listen-address"},
                    {"root-token-id", "dev-root-token-id"}};
     for (size_t i = 0; i < ARRAY_LEN(aliases); i++)

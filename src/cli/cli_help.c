@@ -64,7 +64,8 @@ bool cli_help_group(const struct cli *cli, const char *group, FILE *to)
         (void)fprintf(to,
                       "\n\"holdfast COMMAND -help\" explains a command. Environment variables: "
                       "HOLDFAST_ADDR, _TOKEN,\n_CACERT, _NAMESPACE, _SKIP_VERIFY, _CLIENT_TIMEOUT, "
-                      "_FORMAT. They may also begin with VAULT_.\n"); /* a failure to print has no
-                                                                          remedy */
+                      "_FORMAT. They may also begin with VAULT_.\nThe acl commands read upstream's "
+                      "CONSUL_HTTP_ADDR, _TOKEN and others before them: \"holdfast man\".\n"); /* a
+                                                                failure to print has no remedy */
     return any;
 }

@@ -52,6 +52,7 @@ static void put_command(const struct cli_command *c)
 
 static void put_environment(const struct cli_dialect *d)
 {
+    printf(".PP\n");
     put_roff(d->environment_note);
     printf("\n");
     for (unsigned i = 0; i < d->n_environment; i++) {

@@ -39,6 +39,29 @@ const char *cli_token_load(struct cli *cli)
     return token;
 }
 
+static bool is_space(uint8_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+bool cli_token_read(struct cli *cli, const char *path, const char *what, const char **ret_token)
+{
+    struct bytes text;
+    if (!cli_slurp(cli, path, what, &text))
+        return false;
+    while (text.len > 0 && is_space(text.data[0]))
+        text = bytes_from(text, 1);
+    while (text.len > 0 && is_space(text.data[text.len - 1]))
+        text.len--;
+    char *token = text.len <= CLI_SECRET_MAX ? arena_str(&cli->arena, text) : NULL;
+    if (token == NULL || token[0] == '\0') {
+        cli_complain("%s: the file does not hold a token", what);
+        return false;
+    }
+    *ret_token = token;
+    return true;
+}
+
 bool cli_token_store(struct cli *cli, const char *token)
 {
     char *path = token_path(cli);

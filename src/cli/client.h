@@ -106,7 +106,8 @@ struct cli_request {
     const char *method, *path; /* path: from "/v1/" on, escaped, with its query */
     struct bytes body;
     const char *content_type; /* NULL: JSON */
-    const char *token;        /* the token to send; NULL: cli->token */
+    const char *token;        /* the token to send; NULL: cli->token, "": none */
+    const char *purpose;      /* registry: begins the message of a refusal; NULL: the method */
     bool aside;               /* a preliminary request: -wrap-ttl does not apply to its reply */
     FILE *upload;             /* a file whose content is the body; NULL: `body` is */
     FILE *download;           /* where the body of a 2xx reply goes; NULL: into the reply */
@@ -164,10 +165,15 @@ int cli_fetch(struct cli *cli, const char *path, const char *query, struct cli_r
 /* Read a whole file; the name "-" is standard input. False with a message that calls the file
  * `what`: the text behind an '@' may be a secret instead of a file's name. */
 bool cli_slurp(struct cli *cli, const char *name, const char *what, struct bytes *ret_text);
-/* Read the arguments from `first` on into an object. "key=value" sets a member; the value "@file"
- * is the content of the file, "-" that of standard input, "\@x" the text "@x". "@file" or "-" alone
- * is a JSON object whose members are added. A repeated key makes a list. NULL with a message. */
+/* Read a value as people give it: the text itself, "@file" or "-" for standard input; "\\@x" is the
+ * text "@x". False with a message that calls the value `what`. */
+bool cli_value(struct cli *cli, const char *value, const char *what, struct bytes *ret_text);
+/* Read the arguments from `first` on into an object. "key=value" sets a member; cli_value reads
+ * the value. "@file" or "-" alone is a JSON object whose members are added. A repeated key makes a
+ * list. NULL with a message. */
 const struct text_value *cli_data(struct cli *cli, unsigned first);
+/* The text with every character escaped that has a meaning in a URL; NULL when out of memory. */
+char *cli_escape(struct cli *cli, const char *text);
 /* Read the arguments from `first` on as cli_data does, into a query "?key=value&…"; "" when there
  * are none. NULL with a message. */
 char *cli_query(struct cli *cli, unsigned first);
@@ -176,6 +182,8 @@ char *cli_query(struct cli *cli, unsigned first);
 char *cli_secret(struct cli *cli, const char *prompt);
 /* Write the values of a CLI_PAIRS flag as members of the open object. */
 void cli_put_pairs(struct cli *cli, struct text_writer *w, const char *flag);
+/* Write the parts of a text between commas as strings, empty ones left out. */
+void cli_put_split(struct text_writer *w, const char *text);
 /* Write a list of the values of a repeated flag, each value split at commas. */
 void cli_put_list(struct cli *cli, struct text_writer *w, const char *flag);
 /* Write the member `name` with the flag's value, if the flag was given. */
@@ -228,6 +236,9 @@ bool cli_replace(struct cli *cli, const char *path, struct bytes content, unsign
 
 /* NULL: no token is kept, or, with a message, the file cannot be read. */
 const char *cli_token_load(struct cli *cli);
+/* Read a token from the file `path`; "-" is standard input. White space around the token is no part
+ * of it. False with a message that calls the file `what`. */
+bool cli_token_read(struct cli *cli, const char *path, const char *what, const char **ret_token);
 /* Replace the kept token, as cli_replace does. False with a message. */
 bool cli_token_store(struct cli *cli, const char *token);
 

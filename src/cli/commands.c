@@ -26,6 +26,8 @@
     X(cli_rekey_commands)         \
     X(cli_raft_commands)          \
     X(cli_autosnap_commands)      \
+    X(cli_acl_token_commands)     \
+    X(cli_acl_policy_commands)    \
     X(cli_about_commands)         \
     MORE(X)
 

@@ -99,6 +99,7 @@ def typed(cli, args, line):
 
 # The first words of the commands that a file of tests has to see work; test_cli.py has the others.
 FILES = {
+    "test_cli_acl.py": {"acl"},
     "test_cli_operator.py": {"operator", "init", "status"},
     "test_cli_usage.py": {"completion", "man", "version"},
 }

@@ -24,7 +24,7 @@ def flags_of(command):
     """The flags in a command's help, those of every command too, as (name, what follows it)."""
     text = subprocess.run([HOLDFAST, *command.split(), "-help"], capture_output=True, text=True,
                           timeout=120).stdout
-    for name, value, other in re.findall(r"^  (-[a-z-]+)(=\S+?)?(?:, (-[a-z]+))? ", text, re.M):
+    for name, value, other in re.findall(r"^  (-[a-z-]+)(=\S+?)?(?:, (-[a-z-]+))? ", text, re.M):
         yield name, value
         if other:
             yield other, value
@@ -42,7 +42,12 @@ def test_what_may_be_a_secret_is_never_repeated(cli):
         (["kv", "put", "secret/x", "password=@" + SECRET], 1),
         (["kv", "put", "secret/x", "@" + SECRET], 1),
         (["read", "sys/none", "password=" + SECRET], 2),
-        (["read", "-header=A=b\r\nC: d", "x"], 2),
+        (["read", "-header=A=b\r\nC: d", "x"], 2), (["acl", "bootstrap", SECRET], 1),
+        (["acl", "token", "read", f"-accessor-id={SECRET}"], 2),
+        (["acl", "token", "create", f"-node-identity={SECRET}"], 1),
+        (["acl", "policy", "list", f"-token={SECRET}"], 2),
+        (["acl", "policy", "list", f"-token-file={SECRET}"], 1),
+        (["acl", "policy", "create", "-name=x", f"-rules=@{SECRET}"], 1),
     ):
         done = cli(*args, stdin=SECRET, code=code)
         assert SECRET not in done.stdout + done.stderr, args
@@ -244,6 +249,11 @@ GIVEN = {
     "kv rollback": ["x", "-version=1"], "login": ["x"], "token revoke": ["x"], "unwrap": ["x"],
     "policy write": ["x", "-"], "operator unseal": ["x"],
     "operator raft snapshot auto write": ["x", "a=1"],
+    "acl policy create": ["-name=x"], "acl policy read": ["-id=x"],
+    "acl policy update": ["-id=x"], "acl policy delete": ["-id=x"],
+    "acl token create": ["-policy-name=x"], "acl token read": ["-self"],
+    "acl token update": ["-accessor-id=x"], "acl token clone": ["-accessor-id=x"],
+    "acl token delete": ["-accessor-id=x"],
     "operator raft snapshot save": ["/dev/null/x"], "operator raft snapshot restore": ["/dev/null"],
 }
 WITHOUT_2 = {"status", "operator raft snapshot save"}  # 2 is for sealed; the file comes first
@@ -254,7 +264,7 @@ def client_commands():
     for command in COMMANDS:
         done = subprocess.run([HOLDFAST, *command.split(), "-help"], capture_output=True, text=True,
                               timeout=120)
-        if "Flags of every command" in done.stdout:
+        if "Flags of every " in done.stdout:
             usage = done.stdout.splitlines()[0].removeprefix(f"usage: holdfast {command}")
             usage = usage.replace(" | ", "|")
             yield command, re.sub(r"\[[^]]*\]…?", "", usage).split()
@@ -283,7 +293,7 @@ class Anything(http.server.BaseHTTPRequestHandler):
         "root_token": "t", "keys": ["k"], "keys_base64": ["k"], "nonce": "n", "progress": 0,
         "required": 1, "t": 1, "n": 1, "complete": False, "otp": "o", "otp_length": 28, "joined": True,
         "verification_required": True, "recovery_keys_base64": ["k"],
-        "auth": {"client_token": "t", "accessor": "a", "lease_duration": 1},
+        "ID": "i", "auth": {"client_token": "t", "accessor": "a", "lease_duration": 1},
         "data": {
             "keys": ["a"], "path": "x/", "options": {"version": "2"}, "policy": "p", "id": "i",
             "keys_base64": {"f": ["k"]},
@@ -296,7 +306,12 @@ class Anything(http.server.BaseHTTPRequestHandler):
 
     def do_any(self):
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        body = json.dumps({**self.reply, "type": self.server.seal}).encode()
+        body = json.dumps({**self.reply, "type": self.server.seal})
+        if self.path.partition("?")[0] in ("/v1/acl/policies", "/v1/acl/tokens", "/v1/acl/roles"):
+            body = '[{"ID": "x", "AccessorID": "x"}]'
+        elif self.command == "DELETE" and self.path.startswith("/v1/acl/"):
+            body = "true"
+        body = body.encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -324,7 +339,9 @@ VALUES = {"=N": "=1", "=NAME=VALUE": "=a=b", "": "", "=FILE": "=/dev/null", "=TE
 # Values that their flag can have, where any text is not enough.
 SPECIAL = {"-field": "=request_id", "-format": "=json", "-method": "=token", "-versions": "=1",
            "-pgp-keys": "=/dev/null", "-recovery-pgp-keys": "=/dev/null",
-           "-target": "=recovery", "-mode": "=orphan", "-address": None}
+           "-target": "=recovery", "-mode": "=orphan", "-address": None, "-http-addr": None,
+           "-token-file": "=FOLDER/b", "-expires-ttl": "=1h", "-node-identity": "=x:y",
+           "-append-node-identity": "=x:y"}
 WITH = {  # what a flag is given beside itself, or its command is without it
     "kv patch -method": ["-method=rw", "x", "a=1"], "login -field": ["-token-only", "t"],
     "login -path": ["-method=approle", "a=1"],
@@ -339,6 +356,9 @@ WITH = {  # what a flag is given beside itself, or its command is without it
     "token renew -accessor": ["x"], "token capabilities": ["t", "x"],
     "operator generate-root -decode": ["-decode=Aw==", "-otp=x"],
     "operator unseal": ["k"], "login": ["t"], "unwrap": ["t"],
+    "acl policy read -name": [], "acl policy delete -name": [],
+    "acl token read -accessor-id": [], "acl token read -accessor": [], "acl token read -id": [],
+    "acl token read -expanded": ["-id=x"],
     "operator raft join": ["https://x:1"], "operator raft snapshot save": ["FOLDER/a"],
     "operator raft snapshot restore": ["FOLDER/b"],
 }
@@ -357,7 +377,7 @@ def test_every_flag_in_help_is_read(anything, tmp_path, command, required):
         words = WITH.get(f"{command} {flag}", WITH.get(command, words))
         words = [word.replace("FOLDER", str(tmp_path)) for word in words]
         if own is not None and not any(word.startswith(flag + "=") for word in words):
-            words = [flag + own, *words]
+            words = [flag + own.replace("FOLDER", str(tmp_path)), *words]
         done = subprocess.run([HOLDFAST, *command.split(), *words], env=env, input="x",
                               capture_output=True, text=True, timeout=120)
         assert "no effect" not in done.stderr, (command, words, done.stderr)

@@ -21,7 +21,7 @@ static const struct cli_variable environment[] = {
     {"HOLDFAST_FORMAT", "The form of the output: table or json."},
 };
 
-static bool configure(struct cli *cli)
+static bool secrets_configure(struct cli *cli)
 {
     const struct {
         const char *variable, *flag;
@@ -43,8 +43,8 @@ static bool configure(struct cli *cli)
     return true;
 }
 
-static enum status headers(struct cli *cli, const struct cli_request *request, struct buf *to,
-                           struct reason *reason)
+static enum status secrets_headers(struct cli *cli, const struct cli_request *request,
+                                   struct buf *to, struct reason *reason)
 {
     buf_add_str(to, "X-Secrets-Request: true\r\n");
     TRY(cli_add_header(to, "X-Secrets-Token", request->token != NULL ? request->token : cli->token,
@@ -67,8 +67,8 @@ static void print_error_list(const struct text_value *errors)
         }
 }
 
-static void refused(struct cli *cli, const struct cli_request *request,
-                    const struct cli_reply *reply)
+static void secrets_refused(struct cli *cli, const struct cli_request *request,
+                            const struct cli_reply *reply)
 {
     const struct text_value *body = NULL;
     cli_say("Error making API request.\n\nURL: %s %s%.*s\nCode: %d. Errors:\n\n", request->method,
@@ -95,7 +95,7 @@ const struct cli_dialect cli_secrets_dialect = {
     .environment_note = "Each variable may also begin with VAULT_ in place of HOLDFAST_.",
     .table = "table",
     .kept_token = true,
-    .configure = configure,
-    .headers = headers,
-    .refused = refused,
+    .configure = secrets_configure,
+    .headers = secrets_headers,
+    .refused = secrets_refused,
 };
