@@ -6,6 +6,7 @@
 #include "front/registry/registry_namespace.h"
 #include "front/registry/registry_pretty.h"
 #include "front/registry/registry_read.h"
+#include "front/registry/registry_rights.h"
 #include "router/header.h"
 #include "router/request/body.h"
 
@@ -136,17 +137,34 @@ static enum status deny(struct req *req, const struct route_permission *need)
                     need->text);
 }
 
+/* The name that the right of a route is about: agents have the names of their nodes. */
+static enum status name_of_right(const struct req *req, struct bytes *ret_name)
+{
+    *ret_name = (struct bytes){0};
+    if (req->route->permission->resource != REGISTRY_AGENT)
+        return ST_OK;
+    struct node_status *node = arena_alloc(req->arena, sizeof *node);
+    if (node == NULL)
+        return ST_NOMEM;
+    req->host->node_ops->status(req->host->node, node);
+    *ret_name = bytes_str(node->name);
+    return ST_OK;
+}
+
 static enum status judge_sender(struct req *req)
 {
-    static const char unknown[] = "ACL not found";
     const struct route_permission *need = req->route->permission;
+    struct bytes name;
     if (!registry_settings()->acl)
         return ST_OK;
-    bool secrets = req->token != NULL && req->token->kind == TOKEN_SECRETS;
-    bool root = secrets && policy_list_is_root(&req->token->policies);
-    if (secrets && !root)
-        return req_fail(req, ST_DENIED, "%s", unknown);
-    return root || need == NULL ? ST_OK : deny(req, need);
+    if (req->token != NULL && req->token->kind == TOKEN_SECRETS &&
+        !policy_list_is_root(&req->token->policies))
+        return req_fail(req, ST_DENIED, "%s", registry_dialect.unknown_token_text);
+    if (need == NULL)
+        return ST_OK;
+    TRY(name_of_right(req, &name));
+    enum status st = registry_allow(req, need->resource, name, need->level);
+    return st == ST_DENIED ? deny(req, need) : st;
 }
 
 /* Writing replies */

@@ -53,7 +53,7 @@ static void init_pipe(struct pipe *p, struct router_worker *worker, struct route
     req->env = worker->env;
     req->cipher = worker->cipher;
     req->tokens = worker->tokens;
-    req->acls = worker->acls;
+    req->acls = worker->acls[req->token_kind];
     req->mounts = worker->mounts;
     req->lease_quotas = worker->lease_quotas;
     req->docs = &worker->docs;

@@ -128,7 +128,8 @@ static enum pipe_phase refuse_sealed(struct pipe *p)
     else if (p->req.host->node_ops->no_quorum(p->req.host->node, &why))
         reason_set(&p->req.error, "%s; %s", p->req.dialect->error_text(ST_SEALED), why.text);
     token_cache_clear(p->worker->tokens);
-    acl_cache_clear(p->worker->acls);
+    for (size_t i = 0; i < ARRAY_LEN(p->worker->acls); i++)
+        acl_cache_clear(p->worker->acls[i]);
     mount_cache_clear(p->worker->mounts);
     return pipe_fail(p, ST_SEALED);
 }

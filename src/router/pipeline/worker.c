@@ -1,5 +1,6 @@
 #include "router/pipeline/worker.h"
 #include "auth/acl_cache.h"
+#include "auth/registry/registry_settings.h"
 #include "auth/token_cache.h"
 #include "base/mem.h"
 #include "mount/mount_cache.h"
@@ -43,6 +44,15 @@ static void find_longs(struct router_worker *worker, const struct router_options
     }
 }
 
+static enum status acls_new(struct router_worker *worker)
+{
+    const struct registry_settings *registry = registry_settings();
+    worker->registry_acls = registry_kind(registry->datacenter,
+                                          registry->default_allow ? REGISTRY_WRITE : REGISTRY_DENY);
+    TRY(acl_cache_new(worker->env, &acl_secrets, &worker->acls[TOKEN_SECRETS]));
+    return acl_cache_new(worker->env, &worker->registry_acls.kind, &worker->acls[TOKEN_REGISTRY]);
+}
+
 enum status router_worker_new(const struct router *router, struct env *env, struct state *state,
                               struct router_worker **ret_worker)
 {
@@ -61,7 +71,7 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
         router_worker_begin(worker, state);
     worker->inflight_max =
         options->inflight_max != 0 ? options->inflight_max : (unsigned)INFLIGHT_DEFAULT;
-    if (acl_cache_new(env, &acl_secrets, &worker->acls) != ST_OK || token_cache_new(&worker->tokens) != ST_OK ||
+    if (acls_new(worker) != ST_OK || token_cache_new(&worker->tokens) != ST_OK ||
         mount_cache_new(&worker->mounts) != ST_OK ||
         quotas_new(options->host->quotas, &worker->quotas) != ST_OK ||
         lease_quotas_new(&worker->lease_quotas) != ST_OK) {
@@ -89,7 +99,8 @@ void router_worker_free(struct router_worker *worker)
     ASSERT(worker->running == 0);
     parking_done(&worker->parking);
     audit_done(&worker->audit);
-    acl_cache_free(worker->acls);
+    for (size_t i = 0; i < ARRAY_LEN(worker->acls); i++)
+        acl_cache_free(worker->acls[i]);
     token_cache_free(worker->tokens);
     mount_cache_free(worker->mounts);
     openapi_cache_done(&worker->docs);

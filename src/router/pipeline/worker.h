@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_ROUTER_PIPELINE_WORKER_H
 #define HOLDFAST_ROUTER_PIPELINE_WORKER_H
 
+#include "auth/registry/registry_cache.h"
 #include "router/openapi/openapi_cache.h"
 #include "router/pipeline/parking.h"
 #include "router/request/dialect.h"
@@ -24,7 +25,9 @@ struct router_worker {
     struct env *env;
     struct state *state;
     struct barrier_cipher *cipher;
-    struct acl_cache *acls;
+    /* Rights of tokens, by the kind of the tokens; NULL: no policies give such tokens rights. */
+    struct acl_cache *acls[TOKEN_KINDS];
+    struct registry_kind registry_acls; /* of acls[TOKEN_REGISTRY] */
     struct audit audit;
     struct token_cache *tokens;
     struct mount_cache *mounts;

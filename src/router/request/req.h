@@ -91,7 +91,7 @@ struct req {
     const struct auth_token *caller; /* `token`, for auth_scope; NULL: `txn` did not read the token,
                                         or this request may be its last use */
     const struct acl *acl;           /* rights of the token; NULL without a token */
-    struct acl_cache *acls;          /* ACL cache of the worker */
+    struct acl_cache *acls;          /* ACL cache of the worker, for tokens of token_kind */
     struct bytes bearer;             /* the token as the client sent it */
     const char *peer;                /* address and port of the client */
     const char *member;  /* name of the member that makes this request for itself; NULL: a client */
@@ -114,9 +114,9 @@ struct req {
     void *prepared;   /* result of `prepare`, in the arena; kept when the handler runs again */
     int64_t now_ms;   /* cluster time of the request */
     uint16_t feature; /* feature level of the cluster */
-    struct req_block block; /* set by the dialect */
-    enum req_mode mode;     /* of a read; set by the dialect */
-    uint32_t max_stale_ms;  /* with REQ_STALE: an older state is not enough; 0: any is */
+    struct req_block block;  /* set by the dialect */
+    enum req_mode mode;      /* of a read; set by the dialect */
+    uint32_t max_stale_ms;   /* with REQ_STALE: an older state is not enough; 0: any is */
     struct bytes ns_unknown; /* a name of a namespace that there is not; empty: `ns` is set */
     /* The index of the result: the greatest of the keys and prefixes that the handler watches. 0:
      * the handler watches none. */

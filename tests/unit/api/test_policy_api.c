@@ -356,20 +356,20 @@ static void what_was_compiled_is_used_again(void **ctx)
     const char *one = make_token("cached"), *two = make_token("cached"),
                *three = make_token("cached,other");
     expect(as(one, METHOD_GET, "kv/x", NULL), 404, NULL);
-    acl_cache_counters(w.worker->acls, &before);
+    acl_cache_counters(w.worker->acls[TOKEN_SECRETS], &before);
     expect(as(two, METHOD_GET, "kv/x", NULL), 404, NULL);
-    acl_cache_counters(w.worker->acls, &after);
+    acl_cache_counters(w.worker->acls[TOKEN_SECRETS], &after);
     assert_int_equal(after.built, before.built);
     assert_int_equal(after.hits, before.hits + 1);
     expect(as(three, METHOD_GET, "kv/x", NULL), 404, NULL);
     set_policy("unrelated", "path 'x' {}");
     expect(as(one, METHOD_GET, "kv/x", NULL), 404, NULL);
-    acl_cache_counters(w.worker->acls, &after);
+    acl_cache_counters(w.worker->acls[TOKEN_SECRETS], &after);
     assert_int_equal(after.built, before.built + 1);   /* the other list */
     assert_int_equal(after.compiled, before.compiled); /* of the same policies */
     set_policy("cached", "path 'kv/*' { capabilities = ['read'] }");
     expect(as(one, METHOD_GET, "kv/x", NULL), 404, NULL);
-    acl_cache_counters(w.worker->acls, &after);
+    acl_cache_counters(w.worker->acls[TOKEN_SECRETS], &after);
     assert_int_equal(after.built, before.built + 2);
     assert_int_equal(after.compiled, before.compiled + 1);
     assert_int_equal(after.acls, before.acls + 1);
@@ -393,11 +393,11 @@ static void a_sealed_node_forgets_what_it_compiled(void **ctx)
     (void)ctx;
     struct acl_cache_counters c;
     expect(as(make_token("default"), METHOD_GET, "auth/token/lookup-self", NULL), 200, NULL);
-    acl_cache_counters(w.worker->acls, &c);
+    acl_cache_counters(w.worker->acls[TOKEN_SECRETS], &c);
     assert_true(c.acls == 1 && c.policies == 1 && c.bytes != 0);
     w.node.sealed = true;
     expect(as(root, METHOD_GET, "auth/token/lookup-self", NULL), 503, NULL);
-    acl_cache_counters(w.worker->acls, &c);
+    acl_cache_counters(w.worker->acls[TOKEN_SECRETS], &c);
     assert_true(c.acls == 0 && c.policies == 0 && c.bytes == 0);
 }
 

@@ -1,5 +1,6 @@
 /* The registry's dialect beside that of the secrets service. */
 #include "api/registry/registry.h"
+#include "auth/registry/registry_rules.h"
 #include "auth/registry/registry_settings.h"
 #include "front/registry/registry.h"
 #include "front/registry/registry_pretty.h"
@@ -17,8 +18,8 @@ static const struct schema thing_schema = {.fields = thing_fields,
                                            .n = ARRAY_LEN(thing_fields),
                                            .size = sizeof(struct thing),
                                            .fold_case = true};
-static const struct route_permission may_read = {.text = "acl:read"};
-static const struct route_permission may_write = {.text = "acl:write"};
+static const struct route_permission may_read = {"acl:read", REGISTRY_ACL, REGISTRY_READ};
+static const struct route_permission may_write = {"acl:write", REGISTRY_ACL, REGISTRY_WRITE};
 
 static enum status thing_read(struct req *req)
 {
