@@ -112,12 +112,18 @@ bool state_iter_next(struct state_iter *iter)
 
 enum status state_iter_value(struct state_iter *iter, struct bytes *ret_value)
 {
+    return state_iter_value_into(iter, iter->txn->arena, ret_value);
+}
+
+enum status state_iter_value_into(struct state_iter *iter, struct arena *arena,
+                                  struct bytes *ret_value)
+{
     ASSERT(iter->key.len > 0);
     if (iter->own != NULL) {
         *ret_value = iter->own->value;
         return ST_OK;
     }
-    return txn_open_value(iter->txn, iter->key, iter->store.item.value, ret_value);
+    return txn_open_value(iter->txn, arena, iter->key, iter->store.item.value, ret_value);
 }
 
 /* Continue behind every key below `folder`, which ends in '/'. */

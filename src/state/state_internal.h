@@ -53,9 +53,9 @@ uint64_t core_restored(const struct store_pin *pin);
 NODISCARD enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t version);
 NODISCARD enum status txn_note_prefix(struct state_txn *txn, struct bytes prefix);
 
-/* Plaintext of a stored value, in the arena. As state_get, without ST_NOT_FOUND. */
-NODISCARD enum status txn_open_value(struct state_txn *txn, struct bytes key, struct bytes stored,
-                                     struct bytes *ret_value);
+/* Plaintext of a stored value, in `arena`. As state_get, without ST_NOT_FOUND. */
+NODISCARD enum status txn_open_value(struct state_txn *txn, struct arena *arena, struct bytes key,
+                                     struct bytes stored, struct bytes *ret_value);
 
 /* Find what this transaction has staged for `key`. *ret_op is the latest put or deletion of `key`
  * itself; NULL: none. True also if a staged deletion of a prefix covers `key`. */

@@ -164,6 +164,9 @@ NODISCARD enum status state_scan(struct state_txn *txn, struct bytes prefix, str
 bool state_iter_next(struct state_iter *iter); /* false at the end */
 /* The current value, decrypted into the arena. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status state_iter_value(struct state_iter *iter, struct bytes *ret_value);
+/* As state_iter_value, decrypted into `arena`: a long walk may clear it after each value. */
+NODISCARD enum status state_iter_value_into(struct state_iter *iter, struct arena *arena,
+                                            struct bytes *ret_value);
 
 /* The next name below the prefix, as in a directory listing: "leaf", or "folder/" once for all keys
  * below that folder. `ret_name` lies in the arena. ST_NOT_FOUND at the end; ST_NOMEM. */

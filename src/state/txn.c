@@ -116,28 +116,35 @@ enum status state_decrypt(struct state *state, struct barrier_cipher *cipher, st
     return st == ST_NOT_FOUND ? ST_CORRUPT : st;
 }
 
+static enum status open_head(struct state_txn *txn, struct arena *arena, struct bytes key,
+                             struct bytes head, struct bytes *ret_value)
+{
+    size_t n = 0;
+    uint8_t *out = arena_alloc(arena, head.len);
+    if (out == NULL)
+        return ST_NOMEM;
+    TRY(state_decrypt(txn->state, txn->cipher, key, head, out, &n));
+    ASSERT(n <= head.len);
+    *ret_value = bytes_of(out, n);
+    return ST_OK;
+}
+
 static enum status open_value(struct state_txn *txn, struct bytes key, struct bytes stored,
                               struct bytes *ret_value, struct store_retain_parts *ret_parts)
 {
     struct store_retain_parts parts;
-    size_t n = 0;
-
     TRY(store_retain_split(stored, &parts));
-    uint8_t *out = arena_alloc(txn->arena, parts.head.len);
-    if (out == NULL)
-        return ST_NOMEM;
-    TRY(state_decrypt(txn->state, txn->cipher, key, parts.head, out, &n));
-    ASSERT(n <= parts.head.len);
-    *ret_value = bytes_of(out, n);
+    TRY(open_head(txn, txn->arena, key, parts.head, ret_value));
     *ret_parts = parts;
     return ST_OK;
 }
 
-enum status txn_open_value(struct state_txn *txn, struct bytes key, struct bytes stored,
-                           struct bytes *ret_value)
+enum status txn_open_value(struct state_txn *txn, struct arena *arena, struct bytes key,
+                           struct bytes stored, struct bytes *ret_value)
 {
     struct store_retain_parts parts;
-    return open_value(txn, key, stored, ret_value, &parts);
+    TRY(store_retain_split(stored, &parts));
+    return open_head(txn, arena, key, parts.head, ret_value);
 }
 
 bool txn_own(const struct state_txn *txn, struct bytes key, struct state_op **ret_op)
@@ -236,7 +243,7 @@ enum status state_open(struct state_txn *txn, struct bytes key, struct bytes sea
     ASSERT(txn->open);
     if (sealed.len < BARRIER_OVERHEAD)
         return ST_CORRUPT;
-    return txn_open_value(txn, key, sealed, ret_plain);
+    return txn_open_value(txn, txn->arena, key, sealed, ret_plain);
 }
 
 uint64_t state_version(const struct state_txn *txn)

@@ -180,22 +180,27 @@ enum status path_encode(struct arena *arena, const struct path_target *target,
     return ST_OK;
 }
 
-/* Decode a part into zero-terminated text in the arena. */
-static enum status decode_part(struct arena *arena, struct bytes raw, struct bytes *ret_text,
-                               struct reason *reason)
+enum status path_unescape(struct arena *arena, struct bytes raw, struct bytes *ret_text)
 {
     size_t len = 0;
     uint8_t *text = arena_alloc(arena, raw.len + 1);
     if (text == NULL)
         return ST_NOMEM;
-    if (percent_decode(raw, true, text, &len) != ST_OK || !text_utf8_valid(bytes_of(text, len))) {
-        reason_set(reason, "a parameter is not percent-encoded UTF-8");
+    if (percent_decode(raw, true, text, &len) != ST_OK || !text_utf8_valid(bytes_of(text, len)))
         return ST_INVALID;
-    }
     ASSERT(len <= raw.len);
     text[len] = 0;
     *ret_text = bytes_of(text, len);
     return ST_OK;
+}
+
+static enum status decode_part(struct arena *arena, struct bytes raw, struct bytes *ret_text,
+                               struct reason *reason)
+{
+    enum status st = path_unescape(arena, raw, ret_text);
+    if (st == ST_INVALID)
+        reason_set(reason, "a parameter is not percent-encoded UTF-8");
+    return st;
 }
 
 static struct text_value *find_member(struct text_value *object, struct bytes name)

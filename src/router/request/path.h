@@ -16,7 +16,7 @@ struct path_target {
     const char *fault; /* why the target is malformed; NULL: the target is well formed */
     /* a malformed target as the client sent it, PATH_BYTES_MAX at most; data NULL: well formed */
     struct bytes malformed;
-    bool as_sent;      /* `full` equals, byte for byte, what the client sent */
+    bool as_sent; /* `full` equals, byte for byte, what the client sent */
 };
 
 /* ST_OK, also for a malformed target, which gets no `path`; ST_NOMEM. */
@@ -40,6 +40,10 @@ static inline struct bytes path_trimmed(struct bytes path)
     path.len -= path.len != 0 && path.data[path.len - 1] == '/';
     return path;
 }
+
+/* Decode a text in which '+' is a space and "%2F" a slash into zero-terminated text in the arena.
+ * ST_INVALID: a malformed escape, or the result is not UTF-8; ST_NOMEM. */
+NODISCARD enum status path_unescape(struct arena *arena, struct bytes raw, struct bytes *ret_text);
 
 /* "a=1&b=x+y&a=2" as an object of strings; a name that is repeated gives a list. Also for bodies of
  * application/x-www-form-urlencoded. ST_INVALID with a reason; ST_NOMEM. */
