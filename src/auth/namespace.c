@@ -12,3 +12,8 @@ enum status auth_namespace_find(struct bytes header, const char **ret_id)
     *ret_id = STATE_NS_ROOT;
     return ST_OK;
 }
+
+const char *auth_namespace_name(const char *id)
+{
+    return strcmp(id, STATE_NS_ROOT) == 0 ? "" : id;
+}

@@ -9,4 +9,8 @@
  * ignored; an empty header names the root namespace. ST_NOT_FOUND. */
 NODISCARD enum status auth_namespace_find(struct bytes header, const char **ret_id);
 
+/* The name of the namespace with an id; "": the root namespace. The root alone exists: another id,
+ * which a test makes, is its own name. */
+const char *auth_namespace_name(const char *id);
+
 #endif

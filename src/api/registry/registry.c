@@ -18,7 +18,8 @@ static const struct route_api agent_api = {.dialect = &registry_dialect,
                                            .more = agent_tables,
                                            .n_more = ARRAY_LEN(agent_tables)};
 
-static const struct route_table *const acl_tables[] = {&registry_none_table};
+static const struct route_table *const acl_tables[] = {&registry_none_table,
+                                                       &registry_policy_table};
 
 static const struct route_api acl_api = {.dialect = &registry_dialect,
                                          .prefix = "acl/",
@@ -28,8 +29,14 @@ static const struct route_api acl_api = {.dialect = &registry_dialect,
 
 static const struct route_api *const apis[] = {&acl_api, &agent_api, &status_api};
 
+/* First start, upgrade and restore alike: the active node makes what is missing. */
+static const struct node_duty duties[] = {
+    {.name = "builtin policies of the registry", .run = registry_builtins_make}};
+
 const struct module registry_module = {.name = "registry",
                                        .apis = apis,
                                        .n_apis = ARRAY_LEN(apis),
+                                       .duties = duties,
+                                       .n_duties = ARRAY_LEN(duties),
                                        .config = &registry_block,
                                        .configure = registry_configure};

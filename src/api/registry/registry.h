@@ -11,7 +11,13 @@ extern const struct module registry_module;
 extern const struct config_block registry_block;
 void registry_configure(const void *fields);
 
+/* registry_builtins.c: stage the builtin policies that are not stored, and those whose rules
+ * another build made, once the cluster has REGISTRY_FEATURE. Stages nothing else, and reads two
+ * keys. As registry_policy_put. */
+NODISCARD enum status registry_builtins_make(struct state_txn *txn, int64_t now_ms);
+
 /* Tables below "acl/", "status/" and "agent/". */
-extern const struct route_table registry_status_table, registry_agent_table, registry_none_table;
+extern const struct route_table registry_status_table, registry_agent_table, registry_none_table,
+    registry_policy_table;
 
 #endif

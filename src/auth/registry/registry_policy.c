@@ -19,6 +19,14 @@ bool registry_policy_is_name(const char *name)
     return len >= 1 && len <= REGISTRY_POLICY_NAME_MAX;
 }
 
+bool registry_policy_is_builtin_name(const char *name)
+{
+    static const char before[] = "builtin/";
+    size_t len = sizeof before - 1;
+    return strnlen(name, REGISTRY_POLICY_NAME_MAX + 1) <= REGISTRY_POLICY_NAME_MAX &&
+           strncmp(name, before, len) == 0 && registry_policy_is_name(name + len);
+}
+
 enum status registry_policy_key(struct arena *arena, const char *ns, struct bytes id,
                                 struct bytes *ret_key)
 {
@@ -181,20 +189,18 @@ enum status registry_policy_delete(struct state_txn *txn, const char *ns,
     "\tintentions = \"" level "\"\n}\n"                  \
     "session_prefix \"\" {\n\tpolicy = \"" level "\"\n}\n"
 
-static const struct {
-    const char *id, *name, *description, *rules;
-} builtins[] = {
+static const struct registry_builtin builtins[] = {
     {REGISTRY_POLICY_MANAGEMENT, "global-management", "Builtin Policy that grants unlimited access",
      EVERYTHING("write")},
     {REGISTRY_POLICY_READ_ONLY, "builtin/global-read-only",
      "Builtin Policy that grants unlimited read-only access to all components", EVERYTHING("read")},
 };
 
-const char *registry_policy_builtin(const char *id)
+const struct registry_builtin *registry_policy_builtin(const char *id)
 {
     for (size_t i = 0; i < ARRAY_LEN(builtins); i++)
         if (strcmp(id, builtins[i].id) == 0)
-            return builtins[i].rules;
+            return &builtins[i];
     return NULL;
 }
 

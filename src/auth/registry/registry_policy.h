@@ -42,9 +42,11 @@ struct registry_policy {
     uint64_t created, modified; /* versions; 0 for a policy that this transaction staged */
 };
 
-/* Whether requests may give a policy this name: 1 to 128 letters, digits, '-' and '_'. Names of
- * builtin policies may have another form. */
+/* Whether requests may give a policy this name: 1 to 128 letters, digits, '-' and '_'. */
 bool registry_policy_is_name(const char *name);
+/* Whether only a builtin policy may have this name: such a name behind "builtin/", 128 characters
+ * in all. */
+bool registry_policy_is_builtin_name(const char *name);
 
 /* Keys, in the arena. An empty id or name gives the prefix of all. ST_NOMEM. */
 NODISCARD enum status registry_policy_key(struct arena *arena, const char *ns, struct bytes id,
@@ -74,8 +76,12 @@ NODISCARD enum status registry_policy_put(struct state_txn *txn, const char *ns,
 NODISCARD enum status registry_policy_delete(struct state_txn *txn, const char *ns,
                                              const struct registry_policy *policy);
 
-/* The rules of a builtin policy, static; NULL: no builtin policy has this id. */
-const char *registry_policy_builtin(const char *id);
+/* A builtin policy as this build makes it. Requests may change its name and description. */
+struct registry_builtin {
+    const char *id, *name, *description, *rules;
+};
+/* NULL: no builtin policy has this id. */
+const struct registry_builtin *registry_policy_builtin(const char *id);
 /* Stage the builtin policies that are not stored, and those whose rules another build made. Stages
  * nothing else. As registry_policy_put. */
 NODISCARD enum status registry_policy_put_builtins(struct state_txn *txn, const char *ns);

@@ -239,6 +239,19 @@ static bool is_relayed(const struct router_reply *reply)
     return false;
 }
 
+/* A warning as the value of a header: clients chose a part of its text, which must not end the
+ * header. */
+static struct bytes header_text(struct arena *arena, const char *warning)
+{
+    char *text = arena_str(arena, bytes_str(warning));
+    if (text == NULL)
+        return BYTES("a warning");
+    for (char *c = text; *c != '\0'; c++)
+        if (*c < ' ' || *c > '~')
+            *c = '?';
+    return bytes_str(text);
+}
+
 static void tell_registry(const struct req *req, const struct router_request *request,
                           struct router_reply *reply)
 {
@@ -253,7 +266,7 @@ static void tell_registry(const struct req *req, const struct router_request *re
         registry_read_tell(req, reply);
     for (unsigned i = 0; i < req->reply.n_warnings; i++)
         header_tell(reply, req->arena, "X-Registry-Warning", "X-Consul-Warning",
-                    bytes_str(req->reply.warnings[i]));
+                    header_text(req->arena, req->reply.warnings[i]));
 }
 
 static const char *const page_headers[] = {
