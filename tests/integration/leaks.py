@@ -10,11 +10,13 @@ import threading
 KNOWN_MAX = 4000  # secrets of one cluster
 BODY_MAX = 1 << 16
 DUMP_MAX = 64 << 20  # bytes of a data directory that is still explained
-TOKENS = ("root_token", "client_token", "token", "join_token")
+TOKENS = ("root_token", "client_token", "token", "join_token", "SecretID", "BootstrapSecret")
+TOKEN_HEADERS = ("x-secrets-token", "x-vault-token", "x-registry-token", "x-consul-token")
 SHARES = ("key", "keys", "keys_base64", "recovery_keys", "recovery_keys_base64", "otp",
           "encoded_token")
 # Elsewhere keys are names.
 SHARED = ("/v1/sys/init", "/v1/sys/unseal", "/v1/sys/generate-root", "/v1/sys/rekey")
+REGISTRY = ("Description", "Rules")  # ids and names of its objects are no secrets
 GIVEN = ("--exclude=holdfast.json", "--exclude-dir=own")  # not written by a node
 # Any token at all, whoever made it.
 TOKEN = r"hv[sbr]\.[0-9A-Za-z_-]{20,}"
@@ -74,7 +76,7 @@ class Secrets:
     def note(self, path, body, headers, answer):
         """One call: its token, the tokens and keys that it names, and what it stores."""
         for name, value in headers.items():
-            if name.lower() in ("x-secrets-token", "x-vault-token"):
+            if name.lower() in TOKEN_HEADERS:
                 self.add("a token", value)
         given = parsed(body)
         names = TOKENS + SHARES if path.startswith(SHARED) else TOKENS
@@ -82,7 +84,7 @@ class Secrets:
             for text in strings(value, names):
                 self.add("a token or a key share", text)
         if not path.startswith(("/v1/sys/", "/v1/auth/")):
-            for text in strings(given):
+            for text in strings(given, REGISTRY if path.startswith("/v1/acl/") else None):
                 self.add("a stored value", text)
         if answer.status >= 400:
             with self.lock:
