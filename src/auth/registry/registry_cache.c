@@ -1,4 +1,5 @@
 #include "auth/registry/registry_cache.h"
+#include "auth/registry/registry_link.h"
 #include "auth/registry/registry_policy.h"
 #include "base/mem.h"
 #include "base/trace.h"
@@ -13,17 +14,6 @@ static enum status kind_key(const struct acl_kind *kind, struct arena *arena, co
 {
     (void)kind;
     return registry_policy_key(arena, ns, name, ret_key);
-}
-
-/* Take what precedes the first `mark` from the front of *rest. False: there is no mark, and *rest
- * becomes empty. */
-static bool cut(struct bytes *rest, char mark, struct bytes *ret_part)
-{
-    const uint8_t *at = rest->len != 0 ? memchr(rest->data, mark, rest->len) : NULL;
-    size_t len = at != NULL ? (size_t)(at - rest->data) : rest->len;
-    *ret_part = bytes_of(rest->data, len);
-    *rest = bytes_from(*rest, at != NULL ? len + 1 : len);
-    return at != NULL;
 }
 
 /* The template of a service identity also lets its proxy register, and discover services and
@@ -46,29 +36,22 @@ static const char *node_rules(struct arena *arena, const char *name)
                         name);
 }
 
-/* The rules of the identity that a link names; *ret_valid says whether they count in this
- * datacenter. ST_NOT_FOUND: the link names no identity. */
+/* The text of the rules that an identity stands for; empty where they do not count. */
 static enum status identity_rules(const struct registry_kind *kind, struct arena *arena,
-                                  struct bytes link, struct bytes *ret_rules, bool *ret_valid)
+                                  const struct registry_link *link, struct bytes *ret_rules)
 {
-    struct bytes sort, name, dcs = link;
-    ASSERT(link.len != 0);
-    if (!cut(&dcs, '/', &sort))
-        return ST_NOT_FOUND;
-    *ret_valid = !cut(&dcs, '@', &name); /* an identity without datacenters is valid everywhere */
-    for (struct bytes dc; !*ret_valid && dcs.len != 0;) {
-        (void)cut(&dcs, ',', &dc); /* the last datacenter has no mark behind */
-        *ret_valid = text_is(dc, kind->datacenter);
-    }
-    const char *text = arena_str(arena, name), *rules = NULL;
-    if (text == NULL)
-        return ST_NOMEM;
-    if (text_is(sort, "service"))
-        rules = service_rules(arena, text);
-    else if (text_is(sort, "node"))
-        rules = node_rules(arena, text);
-    else
-        return ST_NOT_FOUND;
+    struct bytes rest = link->datacenters, dc;
+    bool valid = rest.data == NULL;
+    ASSERT(link->kind != REGISTRY_LINK_POLICY);
+    while (!valid && registry_link_next_datacenter(&rest, &dc))
+        valid = text_is(dc, kind->datacenter);
+    *ret_rules = (struct bytes){0};
+    if (!valid)
+        return ST_OK;
+    const char *name = arena_str(arena, link->name), *rules = NULL;
+    if (name != NULL)
+        rules = link->kind == REGISTRY_LINK_SERVICE ? service_rules(arena, name)
+                                                    : node_rules(arena, name);
     if (rules == NULL)
         return ST_NOMEM;
     *ret_rules = bytes_str(rules);
@@ -85,22 +68,18 @@ static bool is_valid_here(const struct registry_kind *kind, const struct field_s
 
 /* The text of the rules that a link stands for; empty where they do not count. */
 static enum status link_rules(const struct registry_kind *kind, struct state_txn *txn,
-                              const char *ns, struct bytes link, struct bytes *ret_rules)
+                              const char *ns, struct bytes text, struct bytes *ret_rules)
 {
+    const struct registry_link link = registry_link_read(text);
     struct registry_policy policy;
-    bool valid;
-    enum status st = identity_rules(kind, txn->arena, link, ret_rules, &valid);
-    if (st == ST_NOT_FOUND) {
-        const char *id = arena_str(txn->arena, link);
-        if (id == NULL)
-            return ST_NOMEM;
-        TRY(registry_policy_load(txn, ns, id, &policy));
-        *ret_rules = bytes_str(policy.rules);
-        valid = is_valid_here(kind, &policy.datacenters);
-    } else
-        TRY(st);
-    if (!valid)
-        *ret_rules = (struct bytes){0};
+    if (link.kind != REGISTRY_LINK_POLICY)
+        return identity_rules(kind, txn->arena, &link, ret_rules);
+    const char *id = arena_str(txn->arena, link.name);
+    if (id == NULL)
+        return ST_NOMEM;
+    TRY(registry_policy_load(txn, ns, id, &policy));
+    *ret_rules =
+        is_valid_here(kind, &policy.datacenters) ? bytes_str(policy.rules) : (struct bytes){0};
     return ST_OK;
 }
 

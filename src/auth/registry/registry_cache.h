@@ -1,12 +1,7 @@
 /* Rights of a token of the registry: the rules of its policies and identities, compiled and kept
  * between requests by an acl_cache.
  *
- * The record of a token has one list of links, in this form:
- *
- *   0b0cf8fd-6e1e-4c8d-b0a1-4b7b7c8e9f01   the policy of this id (lower case)
- *   service/web                            service identity "web"
- *   service/web@dc1,dc2                    the same, valid in these datacenters alone
- *   node/n1@dc1                            node identity "n1", valid in the datacenter "dc1"
+ * The record of a token has one list of links (registry_link.h).
  *
  * A policy that does not exist grants nothing. An identity stands for the rules of upstream's
  * template. A policy or an identity that names datacenters counts only in these.
@@ -19,8 +14,6 @@
 
 #include "auth/acl_cache.h"
 #include "auth/registry/registry_rules.h"
-
-enum { REGISTRY_IDENTITY_MAX = 256 }; /* longest name of a service or node identity */
 
 /* The kind of an acl_cache of the registry. `datacenter` outlives it; `otherwise` is REGISTRY_WRITE
  * or REGISTRY_DENY: the level where no rule decides. */
