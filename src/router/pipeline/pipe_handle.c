@@ -149,6 +149,15 @@ static void reply_repeated(struct pipe *p)
         reply_error(&p->reply, p->req.dialect, st, &p->req.error);
 }
 
+/* Write the version of the commit into the reply, and into the data that its audit record shows: a
+ * text that is no JSON would be one hidden text there. */
+static enum status put_version(struct pipe *p)
+{
+    uint64_t version = p->more->commit.version;
+    TRY(reply_put_version(&p->reply.body, version));
+    return reply_put_version(&p->req.reply.data, version);
+}
+
 /* The transaction is applied; of a repeated request the version is that of the first try. If an
  * earlier try that another node ran was applied, that node may have done the step outside already:
  * for a write the outcome is unknown. A read may repeat the step. */
@@ -162,8 +171,7 @@ static enum pipe_phase applied(struct pipe *p)
         reply_repeated(p);
     else if (p->req.told != NULL)
         trace(TRACE_WARN, "router", "%s, asked by %s", p->req.told, p->request->peer);
-    if (pipe_has_flag(p, ROUTE_VERSION) && p->failure == ST_OK &&
-        reply_put_version(&p->reply, p->more->commit.version) != ST_OK)
+    if (pipe_has_flag(p, ROUTE_VERSION) && p->failure == ST_OK && put_version(p) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
     if (repeated && !ours && !stage_reads(&p->req) && pipe_outside_is_due(p))
         return pipe_fail(p, ST_UNKNOWN_OUTCOME);

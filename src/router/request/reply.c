@@ -117,10 +117,10 @@ enum status reply_make(struct req *req, enum status st, struct router_reply *ret
     return st;
 }
 
-enum status reply_put_version(struct router_reply *reply, uint64_t version)
+enum status reply_put_version(struct buf *body, uint64_t version)
 {
     CLEANUP(buf_done) struct buf out = {0};
-    struct bytes rest = buf_bytes(&reply->body);
+    struct bytes rest = buf_bytes(body);
     const uint8_t *at;
     ASSERT(version != 0);
     while (rest.len != 0 && (at = memchr(rest.data, REPLY_VERSION[0], rest.len)) != NULL) {
@@ -130,8 +130,8 @@ enum status reply_put_version(struct router_reply *reply, uint64_t version)
     }
     buf_add(&out, rest);
     TRY(buf_status(&out));
-    buf_done(&reply->body);
-    reply->body = out;
+    buf_done(body);
+    *body = out;
     out = (struct buf){0};
     return ST_OK;
 }

@@ -82,8 +82,8 @@ const char *reply_error_text(const struct dialect *dialect, enum status st,
  * is known after the commit. The route has ROUTE_VERSION. JSON escapes this byte in every text, so
  * it stands for nothing else. */
 #define REPLY_VERSION "\001"
-/* Write `version` in place of each REPLY_VERSION of the body. ST_NOMEM: the reply is unchanged. */
-NODISCARD enum status reply_put_version(struct router_reply *reply, uint64_t version);
+/* Write `version` in place of each REPLY_VERSION of a body. ST_NOMEM: the body is unchanged. */
+NODISCARD enum status reply_put_version(struct buf *body, uint64_t version);
 
 /* Encode and decode a reply that is stored with an applied request id (PROTOCOL R14): format u8 =
  * 1, http u16, content type (block), body (block). Headers are not stored. ST_NOMEM; ST_CORRUPT. */

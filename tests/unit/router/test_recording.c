@@ -26,6 +26,19 @@ static void nothing_is_proposed_before_the_request_is_recorded(void **ctx)
     test_request_done(&t);
 }
 
+static void the_record_of_a_write_has_its_version(void **ctx)
+{
+    (void)ctx;
+    char versions[64];
+    struct test_request *t = call(METHOD_POST, "/v1/test/version", NULL);
+    const char *at = strstr((const char *)t->body.data, "\"versions\":");
+    assert_non_null(at);
+    (void)snprintf(versions, sizeof versions, "%.*s", (int)strcspn(at, "}"), at);
+    assert_pair();
+    assert_line_has(1, versions);
+    assert_line_has(1, "\"data\":{\"text\":");
+}
+
 static void a_read_waits_once_for_both_records(void **ctx)
 {
     (void)ctx;
@@ -588,6 +601,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(nothing_is_proposed_before_the_request_is_recorded),
+        TEST(the_record_of_a_write_has_its_version),
         TEST(a_read_waits_once_for_both_records),
         TEST(a_step_outside_waits_for_the_record),
         TEST(a_client_that_goes_while_the_record_is_written_changes_nothing),
