@@ -64,8 +64,9 @@ NODISCARD enum status auth_token_use(const struct auth_scope *scope, struct auth
  * exist. ST_TOO_BIG: a batch token would be longer than AUTH_TOKEN_MAX. Else as state_put. */
 NODISCARD enum status auth_token_create(const struct auth_scope *scope, struct env *env,
                                         struct auth_token *token, const char **bearer);
-/* Whether `text` is the bearer or the accessor of a stored token, of whatever kind. Expired tokens
- * count until their records are deleted. As state_exists. */
+/* Whether `text` is the bearer or the accessor of a stored token, of whatever kind; the beginning
+ * of an accessor counts as one. Expired tokens count until their records are deleted. The writes
+ * that this transaction staged do not count. As state_exists. */
 NODISCARD enum status auth_token_is_used(const struct auth_scope *scope, struct bytes text,
                                          bool *ret_used);
 /* Stage a new token of another kind than TOKEN_SECRETS. The caller sets kind, accessor, part and

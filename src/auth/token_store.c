@@ -88,6 +88,12 @@ enum status token_store_exists(const struct auth_scope *s, const char *id)
     return state_exists(s->txn, key);
 }
 
+enum status token_store_accessor_key(struct arena *arena, const char *ns, struct bytes accessor,
+                                     struct bytes *ret_key)
+{
+    return state_ns_key(arena, ns, "accessor", accessor, NULL, ret_key);
+}
+
 enum status token_store_kind_prefix(struct arena *arena, const char *ns, enum token_kind kind,
                                     struct bytes *ret_prefix)
 {
@@ -207,7 +213,7 @@ enum status token_store_add(const struct auth_scope *s, const struct auth_token 
     if (token->expire_ms != 0 && secrets)
         TRY(lease_index_put(s->txn, s->ns, token->path, token->id));
     if (!token->derived) {
-        TRY(store_key(s, "accessor", token->accessor, NULL, &key));
+        TRY(token_store_accessor_key(s->txn->arena, s->ns, bytes_str(token->accessor), &key));
         TRY(state_put(s->txn, key, bytes_str(token->id)));
     }
     if (token->parent[0] == '\0')

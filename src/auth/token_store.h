@@ -46,6 +46,10 @@ NODISCARD enum status token_store_load(const struct auth_scope *scope, const cha
 /* Whether a token of this id is stored. ST_OK, ST_NOT_FOUND; else as state_exists. */
 NODISCARD enum status token_store_exists(const struct auth_scope *scope, const char *id);
 
+/* The key that leads from an accessor in the index to the id; of an empty accessor the prefix of
+ * all such keys. ST_NOMEM. */
+NODISCARD enum status token_store_accessor_key(struct arena *arena, const char *ns,
+                                               struct bytes accessor, struct bytes *ret_key);
 /* The prefix of the keys that name the tokens of a kind: each goes on with the id. The newest
  * change below it is the newest change of a token of the kind. ST_NOMEM. */
 NODISCARD enum status token_store_kind_prefix(struct arena *arena, const char *ns,
