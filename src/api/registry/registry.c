@@ -1,5 +1,6 @@
 /* The module and its tables. */
 #include "api/registry/registry.h"
+#include "api/registry/registry_token.h"
 #include "front/registry/registry.h"
 
 static const struct route_table *const status_tables[] = {&registry_status_table};
@@ -18,8 +19,8 @@ static const struct route_api agent_api = {.dialect = &registry_dialect,
                                            .more = agent_tables,
                                            .n_more = ARRAY_LEN(agent_tables)};
 
-static const struct route_table *const acl_tables[] = {&registry_none_table,
-                                                       &registry_policy_table};
+static const struct route_table *const acl_tables[] = {
+    &registry_none_table, &registry_policy_table, &registry_bootstrap_table, &registry_token_table};
 
 static const struct route_api acl_api = {.dialect = &registry_dialect,
                                          .prefix = "acl/",
@@ -31,7 +32,9 @@ static const struct route_api *const apis[] = {&acl_api, &agent_api, &status_api
 
 /* First start, upgrade and restore alike: the active node makes what is missing. */
 static const struct node_duty duties[] = {
-    {.name = "builtin policies of the registry", .run = registry_builtins_make}};
+    {.name = "builtin policies of the registry", .run = registry_builtins_make},
+    {.name = "first tokens of the registry", .run = registry_bootstrap_upkeep},
+};
 
 const struct module registry_module = {.name = "registry",
                                        .apis = apis,

@@ -18,6 +18,6 @@ NODISCARD enum status registry_builtins_make(struct state_txn *txn, int64_t now_
 
 /* Tables below "acl/", "status/" and "agent/". */
 extern const struct route_table registry_status_table, registry_agent_table, registry_none_table,
-    registry_policy_table;
+    registry_policy_table, registry_bootstrap_table, registry_token_table;
 
 #endif

@@ -1,6 +1,7 @@
 /* The block `registry` of the configuration file. */
 #include "api/registry/registry.h"
 #include "auth/registry/registry_settings.h"
+#include "text/random.h"
 
 struct block {
     bool acl, strict_rules;
@@ -14,22 +15,28 @@ static const struct field block_fields[] = {
     FIELD(struct block, default_policy, STRING, .preset = "deny",
           .help = "allow or deny: the rights that no rule decides."),
     FIELD(struct block, initial_management, STRING, .hidden = true,
-          .help = "SecretID of the first token with all rights; default: a random one, made by the "
-                  "bootstrap."),
+          .help = "SecretID of the first token with all rights, a UUID: the active node makes the "
+                  "token. Absent: acl/bootstrap makes it."),
     FIELD(struct block, strict_rules, BOOL, .preset = "false",
           .help = "Refuse rules with a block that is not known; false: warn."),
 };
 static const struct schema block_schema = SCHEMA(struct block, block_fields);
 
-static const char *check(const void *fields)
+static const char *check_block(const void *fields)
 {
     const struct block *block = fields;
     bool known =
         strcmp(block->default_policy, "allow") == 0 || strcmp(block->default_policy, "deny") == 0;
-    return known ? NULL : "default_policy: allow or deny is expected";
+    char uuid[TEXT_UUID_LEN + 1];
+    if (!known)
+        return "default_policy: allow or deny is expected";
+    const char *secret = block->initial_management;
+    return secret == NULL || text_uuid_parse(bytes_str(secret), uuid) == ST_OK
+               ? NULL
+               : "initial_management: a UUID is expected";
 }
 
-const struct config_block registry_block = {"registry", &block_schema, check};
+const struct config_block registry_block = {"registry", &block_schema, check_block};
 
 void registry_configure(const void *fields)
 {

@@ -131,8 +131,8 @@ enum status registry_token_put(const struct auth_scope *scope, const struct auth
 
 enum status registry_token_put_anonymous(const struct auth_scope *scope)
 {
-    static const char *const texts[] = {REGISTRY_TOKEN_ANONYMOUS_SECRET, REGISTRY_TOKEN_ANONYMOUS};
-    struct registry_token token = {.accessor = REGISTRY_TOKEN_ANONYMOUS,
+    static const char *const texts[] = {REGISTRY_TOKEN_ANONYMOUS_SECRET, REGISTRY_ANONYMOUS};
+    struct registry_token token = {.accessor = REGISTRY_ANONYMOUS,
                                    .secret = REGISTRY_TOKEN_ANONYMOUS_SECRET,
                                    .description = "Anonymous Token",
                                    .created_ms = scope->now_ms};

@@ -17,15 +17,13 @@
 #ifndef HOLDFAST_AUTH_REGISTRY_TOKEN_H
 #define HOLDFAST_AUTH_REGISTRY_TOKEN_H
 
-#include "auth/token.h"
+#include "auth/registry/registry_anonymous.h"
 #include "crypto/blake2b.h"
 
 enum { REGISTRY_TOKEN_LINKS_MAX = 1024 };
 
 /* Bearer of the anonymous token, which clients without a token use. */
 #define REGISTRY_TOKEN_ANONYMOUS_SECRET "anonymous"
-/* Accessor of the anonymous token; a policy has the same id, in a table of its own. */
-#define REGISTRY_TOKEN_ANONYMOUS "00000000-0000-0000-0000-000000000002"
 
 /* Strings are never NULL; those of a loaded token lie in the arena. */
 struct registry_token {

@@ -136,7 +136,7 @@ static void the_anonymous_token_is_made_once(void **ctx)
         else
             state_end(&txn);
     }
-    read_back(&txn, REGISTRY_TOKEN_ANONYMOUS, &stored, &token);
+    read_back(&txn, REGISTRY_ANONYMOUS, &stored, &token);
     assert_string_equal(token.secret, "anonymous");
     assert_string_equal(token.description, "Anonymous Token");
     assert_true(token.links.n == 0 && !token.local && token.expire_ms == 0);
