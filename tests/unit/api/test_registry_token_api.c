@@ -79,6 +79,24 @@ static void ids_are_random_unless_chosen(void **ctx)
     assert_string_equal(member_of(t, "SecretID", room), secret);
 }
 
+static void a_secret_keeps_its_spelling_and_an_accessor_does_not(void **ctx)
+{
+    (void)ctx;
+    static const char capital[] = "AAAAAAAA-1111-4111-8111-111111111111"; /* S1 */
+    struct test_request *t =
+        ask(METHOD_PUT, "acl/token",
+            "{\"AccessorID\":\"DDDDDDDD-1111-4111-8111-111111111111\",\"SecretID\":"
+            "\"AAAAAAAA-1111-4111-8111-111111111111\"}");
+    assert_has(t, 200, "\"AccessorID\":\"dddddddd-1111-4111-8111-111111111111\"");
+    assert_has(ask_as(capital, METHOD_GET, "acl/token/self", NULL), 200, capital);
+    assert_reply(ask_as(S1, METHOD_GET, "acl/token/self", NULL), 403, "ACL not found");
+    assert_has(ask(METHOD_GET, "acl/token/DddDdddD-1111-4111-8111-111111111111", NULL), 200,
+               capital);
+    assert_has(ask(METHOD_PUT, "acl/token/DDDDDDDD-1111-4111-8111-111111111111",
+                   "{\"AccessorID\":\"dddddddd-1111-4111-8111-111111111111\"}"),
+               200, capital);
+}
+
 static const char *const secrets[] = {S1, S2};
 static unsigned readable; /* secrets that stood in transactions */
 
@@ -522,6 +540,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         REGISTRY_TEST(a_token_is_created_as_asked),
         REGISTRY_TEST(ids_are_random_unless_chosen),
+        REGISTRY_TEST(a_secret_keeps_its_spelling_and_an_accessor_does_not),
         REGISTRY_TEST(no_secret_stands_readable_in_the_log),
         REGISTRY_TEST(the_form_of_a_body_is_checked_first),
         REGISTRY_TEST(what_a_new_token_cannot_have_is_named),
