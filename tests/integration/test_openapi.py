@@ -143,3 +143,35 @@ def test_help_is_for_those_who_may_do_something_there(cluster):
     some = some.json["auth"]["client_token"]
     assert node.call("GET", "/v1/kv/yes?help=1", token=some).status == 200
     assert node.call("GET", "/v1/kv/no?help=1", token=some).status == 403
+
+
+def test_each_api_has_a_document(cluster, tmp_path):
+    node = cluster.nodes[2]
+    for token in ("", None):
+        document = node.call("GET", SPECS + "?api=registry", token=token).json
+        lint(document, tmp_path / "registry.json")
+        paths = document["paths"]
+        assert {"/status/leader", "/status/peers", "/agent/self", "/acl/roles"} <= set(paths)
+        assert not any(path.startswith(("/sys", "/auth/", "/secret")) for path in paths)
+    roles = paths["/acl/roles"]["get"]
+    assert roles["x-holdfast-permission"] == "acl:read"
+    assert {"stale", "consistent", "max_stale", "token"} <= {p["name"] for p in roles["parameters"]}
+    assert paths["/status/leader"]["get"]["x-holdfast-auth"] == "none"
+    assert "text/plain" in document["components"]["responses"]["Error"]["content"]
+    assert node.call("GET", SPECS + "?api=secrets").json == node.call("GET", SPECS).json
+    refused = node.call("GET", SPECS + "?api=none")
+    assert refused.status == 400
+    assert "'api' is invalid: one of secrets, registry is expected" in refused.json["errors"][0]
+
+
+def test_help_of_the_registry_needs_no_token(cluster, tmp_path):
+    node = cluster.nodes[1]
+    for path, below in (("acl", "/roles"), ("acl/roles", "/"), ("status", "/leader"), ("agent", "/self")):
+        answer = node.call("GET", f"/v1/{path}?help=1", token="")
+        assert answer.status == 200, (path, answer.body)
+        assert answer.json["help"].startswith(f"# {path}\n")
+        assert answer.json["see_also"][-1] == "sys/internal/specs/openapi?api=registry"
+        assert below in answer.json["openapi"]["paths"]
+        lint(answer.json["openapi"], tmp_path / "help.json")
+    assert "`acl:read`" in node.call("GET", "/v1/acl/roles?help=1", token="").json["help"]
+    assert node.call("GET", "/v1/acl/none/such?help=1", token="").status == 404

@@ -109,7 +109,7 @@ static enum status add_fixed(struct docs *d, const struct router *router)
     struct module_walk walk = {0};
     const struct route_api *api;
     while ((api = module_next_api(&router->options.modules, &walk)) != NULL) {
-        if (api->prefix == NULL || api->dialect != d->req->dialect)
+        if (api->prefix == NULL || api->dialect != d->dialect)
             continue;
         TRY(set_base(d, api->prefix, api->type));
         TRY(add_api(d, api, true));
@@ -190,15 +190,16 @@ static void settle(struct docs *d)
     d->n = n;
 }
 
-static enum status render(struct req *req, bool generic)
+static enum status render(struct req *req, const struct dialect *dialect, bool generic)
 {
-    struct bytes root = path_trimmed(bytes_str(req->dialect->root));
-    struct docs d = {.req = req, .arena = req->arena, .server = arena_str(req->arena, root)};
+    struct bytes root = path_trimmed(bytes_str(dialect->root));
+    struct docs d = {.req = req, .dialect = dialect, .arena = req->arena};
+    d.server = arena_str(req->arena, root);
     TRY(d.server != NULL ? ST_OK : ST_NOMEM);
     TRY(add_fixed(&d, req->router));
-    if (generic)
+    if (generic && dialect->mounts)
         TRY(add_generic(&d, req->router));
-    else
+    else if (dialect->mounts)
         TRY(mount_each(req->txn, req->ns, add_mount, &d));
     settle(&d);
     struct text_writer w = req_reply_begin(req);
@@ -214,17 +215,54 @@ static enum status reply_page(struct req *req, const struct openapi_page *page)
     return ST_OK;
 }
 
-enum status openapi_reply(struct req *req, bool generic)
+/* Refuse the request with the names of the dialects that have a document. */
+static enum status refuse_api(struct req *req, const struct dialect_map *map)
 {
-    struct openapi_page *page = generic ? &req->docs->generic : &req->docs->named;
+    const char *names = "";
+    for (unsigned i = 0; i < map->n; i++) {
+        if (map->dialects[i]->docs == NULL)
+            continue;
+        names = arena_format(req->arena, "%s%s%s", names, names[0] != '\0' ? ", " : "",
+                             map->dialects[i]->name);
+        if (names == NULL)
+            return ST_NOMEM;
+    }
+    return req_fail(req, ST_INVALID, "'api' is invalid: one of %s is expected", names);
+}
+
+/* The dialect with this name, and the page of its document. */
+static enum status choose_api(struct req *req, const char *api, bool generic,
+                              const struct dialect **ret_dialect, struct openapi_page **ret_page)
+{
+    struct dialect_map map;
+    dialect_map_init(&map, &req->router->options.modules);
+    ASSERT(map.n <= DIALECTS_MAX);
+    for (unsigned i = 0; i < map.n; i++) {
+        const struct dialect *dialect = map.dialects[i];
+        if (strcmp(dialect->name, api) != 0 || dialect->docs == NULL)
+            continue;
+        *ret_dialect = dialect;
+        *ret_page = !dialect->mounts ? &req->docs->others[i]
+                    : generic        ? &req->docs->generic
+                                     : &req->docs->named;
+        return ST_OK;
+    }
+    return refuse_api(req, &map);
+}
+
+enum status openapi_reply(struct req *req, const char *api, bool generic)
+{
+    const struct dialect *dialect;
+    struct openapi_page *page;
     uint64_t version = 0;
-    if (req->token != NULL) /* a token makes the document list the mounts that it reaches */
-        return render(req, generic);
-    if (!generic)
+    TRY(choose_api(req, api, generic, &dialect, &page));
+    if (dialect->mounts && req->token != NULL) /* the document lists the mounts that it reaches */
+        return render(req, dialect, generic);
+    if (dialect->mounts && !generic)
         TRY(mount_newest(req->txn, req->ns, &version));
     if (openapi_page_is(page, req->ns, version))
         return reply_page(req, page);
-    TRY(render(req, generic));
+    TRY(render(req, dialect, generic));
     ASSERT(req->reply.kind != REPLY_NONE);
     if (openapi_page_put(page, req->ns, version, buf_bytes(&req->reply.data)) != ST_OK)
         return ST_OK; /* send the document although it was not cached */
@@ -306,7 +344,8 @@ enum status openapi_help(struct req *req)
         len--;
     const char *path = arena_str(req->arena, bytes_of(req->path.data, len));
     size_t skip = MIN(req->path.len - req->rest.len, len);
-    struct docs d = {.req = req, .arena = req->arena, .base = "", .id = req->api->type};
+    struct docs d = {
+        .req = req, .dialect = req->dialect, .arena = req->arena, .base = "", .id = req->api->type};
     if (path == NULL)
         return ST_NOMEM;
     TRY(make_server(req->arena, req->dialect->root, path, &d.server));

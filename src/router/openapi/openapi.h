@@ -12,11 +12,12 @@
 /* operations above this number are left out; the document says so */
 enum { OPENAPI_OPERATIONS_MAX = 8192 };
 
-/* Reply with the whole document, without an envelope: fixed paths, and the mounts that the
- * request's token reaches (without a token: the mounts that are listed to everybody). `generic`:
- * instead of the mounts every engine once, with the path of its mount as a parameter. ST_NOMEM, or
- * a failure of the state. */
-NODISCARD enum status openapi_reply(struct req *req, bool generic);
+/* Reply with the whole document of the dialect with the name `api`, without an envelope: fixed
+ * paths. For the dialect with mounts also the mounts that the request's token reaches (without a
+ * token: the mounts that are listed to everybody). `generic`: instead of the mounts every engine
+ * once, with the path of its mount as a parameter. ST_INVALID with the request's error: no dialect
+ * with a document has the name. ST_NOMEM, or a failure of the state. */
+NODISCARD enum status openapi_reply(struct req *req, const char *api, bool generic);
 
 /* Reply to ?help=1 with the path of the request and the paths below it, relative to the path of the
  * request. ST_NOT_FOUND: no route serves the path. ST_NOMEM. */

@@ -20,6 +20,8 @@ void openapi_cache_done(struct openapi_cache *cache)
 {
     page_clear(&cache->named);
     page_clear(&cache->generic);
+    for (size_t i = 0; i < ARRAY_LEN(cache->others); i++)
+        page_clear(&cache->others[i]);
 }
 
 bool openapi_page_is(const struct openapi_page *page, const char *ns, uint64_t version)

@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/status.h"
+#include "router/request/dialect.h"
 
 enum { OPENAPI_NS_MAX = 64 };
 
@@ -18,6 +19,8 @@ struct openapi_page {
 
 struct openapi_cache {
     struct openapi_page named, generic; /* page with the mounts; page with every engine once */
+    /* pages of the dialects without mounts, by their places in dialect_map.dialects */
+    struct openapi_page others[DIALECTS_MAX];
 };
 
 /* Free the pages; the cache is empty then. */

@@ -10,6 +10,9 @@ struct docs_dialect {
     const char *title, *description;
     /* The schema of a reply whose data is `shape` or the route's reply schema. */
     void (*put_envelope)(const struct route *route, const char *shape, struct text_writer *w);
+    /* The fields of the query that a request for the route takes besides the fields of its row.
+     * NULL: there are none. */
+    const struct schema *(*parameters)(const struct route *route);
     /* Write the extra members that clients of the dialect look for in an operation. */
     void (*put_marks)(const struct route *route, struct text_writer *w);
     /* Write the member "components". Its responses include Error and NotFound, its security schemes

@@ -1,4 +1,5 @@
 #include "router/openapi/openapi_internal.h"
+#include "router/request/dialect.h"
 
 static const char *caps_text(const struct route *route)
 {
@@ -9,6 +10,15 @@ static const char *caps_text(const struct route *route)
     if ((route->flags & ROUTE_SUDO) != 0)
         return "Needs sudo.";
     return NULL;
+}
+
+static void put_needs(const struct route *route, struct buf *out)
+{
+    const char *text = caps_text(route);
+    if (route->permission != NULL)
+        buf_add_format(out, "\nNeeds the permission `%s`.\n", route->permission->text);
+    else if (text != NULL)
+        buf_add_format(out, "\n%s\n", text);
 }
 
 /* Write a text as a cell; a '|' in the text must not end the cell. */
@@ -38,11 +48,9 @@ static void put_fields(const struct schema *schema, struct buf *out)
 static void put_operation(const struct docs_op *op, struct buf *out)
 {
     const struct route *route = op->route;
-    const char *needs = caps_text(route);
     buf_add_format(out, "\n## %s\n\n%s\n", http_method_name(route->method),
                    route->help != NULL ? route->help : "");
-    if (needs != NULL)
-        buf_add_format(out, "\n%s\n", needs);
+    put_needs(route, out);
     if (route->body != NULL && route->body->n != 0)
         put_fields(route->body, out);
 }
@@ -82,7 +90,12 @@ static void put_see_also(const struct docs *d, const char *path, struct text_wri
         if (above != NULL) /* the reply goes without the hint rather than fail */
             text_put_str(w, above);
     }
-    text_put_str(w, "sys/internal/specs/openapi");
+    const char *whole =
+        d->dialect->mounts
+            ? "sys/internal/specs/openapi"
+            : arena_format(d->arena, "sys/internal/specs/openapi?api=%s", d->dialect->name);
+    if (whole != NULL)
+        text_put_str(w, whole);
     text_close(w);
 }
 

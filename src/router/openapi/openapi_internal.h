@@ -17,6 +17,7 @@ struct docs_op {
 
 struct docs {
     struct req *req;
+    const struct dialect *dialect; /* of the APIs that are described */
     struct arena *arena;
     const char *server;    /* the URL that the paths are relative to */
     const char *base, *id; /* while rows are added: path and id of their API's place */

@@ -141,18 +141,9 @@ static void put_list_params(const struct docs_op *op, struct text_writer *w)
     text_close(w);
 }
 
-static void put_query_params(const struct docs_op *op, struct text_writer *w)
+static void put_query_fields(const struct docs_op *op, const struct schema *query,
+                             struct text_writer *w)
 {
-    const struct route *route = op->route;
-    bool reads = route->method == METHOD_GET || route->method == METHOD_LIST ||
-                 route->method == METHOD_DELETE;
-    const struct schema *query = reads ? route->body : NULL;
-    if (route->method != METHOD_LIST && (query == NULL || query->n == 0))
-        return;
-    text_key(w, "parameters");
-    text_open_list(w);
-    if (route->method == METHOD_LIST)
-        put_list_params(op, w);
     for (size_t i = 0; query != NULL && i < query->n; i++) {
         const struct field *f = &query->fields[i];
         if (in_path((void *)(uintptr_t)op, f->name))
@@ -163,6 +154,25 @@ static void put_query_params(const struct docs_op *op, struct text_writer *w)
         shape_write_field(f, w);
         text_close(w);
     }
+}
+
+static void put_query_params(const struct docs_dialect *docs, const struct docs_op *op,
+                             struct text_writer *w)
+{
+    const struct route *route = op->route;
+    bool reads = route->method == METHOD_GET || route->method == METHOD_LIST ||
+                 route->method == METHOD_DELETE;
+    const struct schema *query = reads ? route->body : NULL;
+    ASSERT(docs != NULL);
+    const struct schema *more = docs->parameters != NULL ? docs->parameters(route) : NULL;
+    if (route->method != METHOD_LIST && (query == NULL || query->n == 0) && more == NULL)
+        return;
+    text_key(w, "parameters");
+    text_open_list(w);
+    if (route->method == METHOD_LIST)
+        put_list_params(op, w);
+    put_query_fields(op, query, w);
+    put_query_fields(op, more, w);
     text_close(w);
 }
 
@@ -171,7 +181,8 @@ static void put_query_params(const struct docs_op *op, struct text_writer *w)
 static void put_body(const struct docs_op *op, struct text_writer *w)
 {
     const struct route *route = op->route;
-    bool writes = route->method == METHOD_POST || route->method == METHOD_PATCH;
+    bool writes = route->method == METHOD_POST || route->method == METHOD_PUT ||
+                  route->method == METHOD_PATCH;
     bool free_body = (route->flags & ROUTE_FREE_BODY) != 0;
     if (!writes || (route->body == NULL && !free_body))
         return;
@@ -383,10 +394,10 @@ static void put_operation(const struct docs *d, const struct docs_op *op, const 
     text_close(w);
     text_member_str(w, "x-holdfast-method", http_method_name(route->method));
     text_member_int(w, "x-holdfast-order", (int64_t)op->order);
-    put_security(d->req->dialect->docs, route, w);
-    put_query_params(op, w);
+    put_security(d->dialect->docs, route, w);
+    put_query_params(d->dialect->docs, op, w);
     put_body(op, w);
-    put_responses(d->req->dialect->docs, route, w);
+    put_responses(d->dialect->docs, route, w);
     text_close(w);
     ASSERT(w->depth == depth);
 }
@@ -414,7 +425,7 @@ static size_t put_path(const struct docs *d, size_t at, struct text_writer *w)
 
 void openapi_write(const struct docs *d, struct text_writer *w)
 {
-    const struct docs_dialect *docs = d->req->dialect->docs;
+    const struct docs_dialect *docs = d->dialect->docs;
     ASSERT(docs != NULL);
     ASSERT(d->n <= OPENAPI_OPERATIONS_MAX);
     unsigned depth = w->depth;

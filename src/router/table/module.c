@@ -4,6 +4,9 @@ bool module_stands_at(const struct route_api *api, struct bytes path, bool help)
 {
     struct bytes prefix = bytes_str(api->prefix);
     ASSERT(prefix.len != 0);
+    ASSERT(prefix.data[0] != '/');
+    if (help && path.len + 1 == prefix.len && prefix.data[path.len] == '/')
+        return bytes_has_prefix(prefix, path);
     if (!bytes_has_prefix(path, prefix))
         return false;
     return prefix.data[prefix.len - 1] == '/' || path.len == prefix.len ||

@@ -126,8 +126,8 @@ static inline const struct route_api *module_next_api(const struct module_list *
 }
 
 /* Whether an API at a fixed path holds `path`, which lies below its dialect's root. A prefix that
- * ends in '/' holds every path below it. Any other prefix holds only itself; with `help` also
- * itself with a '/' at its end. */
+ * ends in '/' holds every path below it. Any other prefix holds only itself. With `help` a prefix
+ * also holds itself with a '/' at its end, or without. */
 bool module_stands_at(const struct route_api *api, struct bytes path, bool help);
 /* The API of the dialect at a fixed path; NULL: mounts serve the path. */
 const struct route_api *module_find_fixed(const struct module_list *list,

@@ -4,6 +4,7 @@
 #include "auth/registry/registry_settings.h"
 #include "front/registry/registry.h"
 #include "front/registry/registry_pretty.h"
+#include "router/pipeline/worker.h"
 #include "router/world.h"
 
 static struct world w;
@@ -396,6 +397,59 @@ static void other_paths_belong_to_the_secrets_service(void **ctx)
     assert_int_equal(t->http, 400);
 }
 
+#define SPECS "/v1/sys/internal/specs/openapi"
+
+static void the_document_of_the_registry_has_its_routes(void **ctx)
+{
+    (void)ctx;
+    struct test_request *t = world_request(&w, METHOD_GET, SPECS "?api=registry", NULL);
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "\"title\":\"Registry\"");
+    assert_body_has(t, "\"/acl/thing/{name}\":{\"parameters\":[{\"name\":\"name\",\"in\":\"path\"");
+    assert_body_has(t, "\"x-holdfast-method\":\"PUT\"");
+    assert_body_has(t, "\"requestBody\":{\"content\":{\"application/json\":{\"schema\":{\"type\":"
+                       "\"object\",\"properties\":{\"Name\":{\"type\":\"string\"}");
+    assert_body_has(t, "\"x-holdfast-permission\":\"acl:write\"");
+    assert_body_has(t, "{\"name\":\"max_stale\",\"in\":\"query\",\"schema\":{\"type\":\"string\"");
+    assert_null(strstr((const char *)t->body.data, "/sys/health"));
+    size_t len = t->body.len;
+    assert_int_equal(
+        world_request(&w, METHOD_GET, SPECS "?api=registry&generic_mount_paths=1", NULL)->body.len,
+        len);
+    assert_int_equal(w.worker->docs.others[0].text.len + 1, len);
+    assert_int_equal(w.worker->docs.named.text.len, 0);
+}
+
+static void the_document_of_another_api_is_as_before(void **ctx)
+{
+    (void)ctx;
+    struct test_request *t = world_request(&w, METHOD_GET, SPECS "?api=secrets", NULL);
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "/sys/health");
+    assert_null(strstr((const char *)t->body.data, "/acl/thing"));
+    size_t len = t->body.len;
+    assert_int_equal(world_request(&w, METHOD_GET, SPECS, NULL)->body.len, len);
+    t = world_request(&w, METHOD_GET, SPECS "?api=other", NULL);
+    assert_int_equal(t->http, 400);
+    assert_body_has(t, "'api' is invalid: one of registry, secrets is expected");
+}
+
+static void help_names_the_permission_and_the_document(void **ctx)
+{
+    (void)ctx;
+    struct test_request *t = ask(METHOD_GET, "/v1/acl/thing/a?help=1", NULL, NULL, NULL);
+    assert_int_equal(t->http, 200);
+    assert_body_has(t, "Read a thing.\\n\\nNeeds the permission `acl:read`.\\n");
+    assert_body_has(
+        t, "\"see_also\":[\"acl/thing?help=1\",\"sys/internal/specs/openapi?api=registry\"]");
+    t = ask(METHOD_GET, "/v1/acl/thing?help=1", NULL, NULL, NULL);
+    assert_body_has(t, "\"paths\":{\"/{name}\":{");
+    t = ask(METHOD_GET, "/v1/status?help=1", NULL, NULL, NULL);
+    assert_body_has(t, "\"/leader\":{");
+    assert_reply(ask(METHOD_GET, "/v1/status", NULL, NULL, NULL), 404,
+                 "Invalid URL path: not a recognized HTTP API endpoint\n");
+}
+
 /* Send a GET without a token through a listener, or from another node, and give its status. */
 static struct test_request *send_as(const char *target, const char *name,
                                     const struct dialect_map *dialects)
@@ -474,6 +528,9 @@ int main(void)
         TEST(the_agent_describes_its_node),
         TEST(a_listener_serves_its_apis_alone),
         TEST(a_forwarded_request_keeps_its_api),
+        TEST(the_document_of_the_registry_has_its_routes),
+        TEST(the_document_of_another_api_is_as_before),
+        TEST(help_names_the_permission_and_the_document),
         TEST(other_paths_belong_to_the_secrets_service),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
