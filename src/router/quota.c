@@ -1,5 +1,6 @@
 #include "router/quota.h"
 #include "base/mem.h"
+#include "router/request/dialect.h"
 #include "router/setting.h"
 #include "state/ns_key.h"
 #include "text/cidr.h"
@@ -150,6 +151,8 @@ enum status quota_judge(struct quotas *quotas, struct state *state,
     if (taken)
         return ST_OK;
     ret_verdict->unrecorded = !quotas->config.enable_rate_limit_audit_logging;
+    if (req->dialect->limited_text != NULL)
+        return req_fail(req, ST_LIMITED, "%s", req->dialect->limited_text);
     return req_fail(req, ST_LIMITED, "request path \"%.160s\": rate limit quota exceeded",
                     (const char *)req->path.data);
 }

@@ -1,5 +1,7 @@
 #include "router/quota_rule.h"
+#include "router/request/dialect.h"
 #include "router/request/path.h"
+#include "router/router.h"
 #include "router/setting.h"
 #include "state/ns_key.h"
 
@@ -7,10 +9,9 @@
 
 /* Kinds */
 
-#define PATH_FIELD                                                                          \
-    FIELD(struct quota, path, STRING, .preset = "",                                         \
-          .help = "Paths of requests: \"\" for all, a mount, a path below a mount, or the " \
-                  "beginning of such a path and '*'.")
+#define PATH_HELP                                                                                 \
+    "Paths of requests: \"\" for all, a mount, a path below a mount, or the beginning of such a " \
+    "path and '*'."
 #define ROLE_FIELD                                  \
     FIELD(struct quota, role, STRING, .preset = "", \
           .help = "Role of an auth method. No auth method supports quotas by role.")
@@ -20,7 +21,8 @@
                   "\"\".")
 
 static const struct field rate_fields[] = {
-    PATH_FIELD,
+    FIELD(struct quota, path, STRING, .preset = "",
+          .help = PATH_HELP " Paths of another API begin with its name: registry/acl/."),
     FIELD(struct quota, rate, STRING, .required = true,
           .help = "How many requests a client may make in an interval."),
     FIELD(struct quota, interval, DURATION, .preset = "1s", .help = "Length of the interval."),
@@ -33,7 +35,7 @@ static const struct field rate_fields[] = {
 const struct schema quota_rate_schema = SCHEMA(struct quota, rate_fields);
 
 static const struct field lease_fields[] = {
-    PATH_FIELD,
+    FIELD(struct quota, path, STRING, .preset = "", .help = PATH_HELP),
     FIELD(struct quota, max_leases, INT, .required = true,
           .help = "How many leases may exist whose ids begin with the path."),
     ROLE_FIELD,
@@ -164,9 +166,65 @@ static bool fits(struct bytes rule, struct bytes path)
            bytes_eq(path_trimmed(path), path_trimmed(rule));
 }
 
+/* Whether a rule fits a path of an API without mounts, in front of which stands the API's name. */
+static bool fits_api(struct bytes rule, const char *api, struct bytes path)
+{
+    struct bytes name = bytes_str(api);
+    ASSERT(name.len != 0);
+    ASSERT(path.len == 0 || path.data[0] != '/');
+    if (rule.len == 0)
+        return true;
+    if (rule.data[rule.len - 1] == '*' && rule.len <= name.len + 1)
+        return bytes_has_prefix(name, bytes_of(rule.data, rule.len - 1));
+    return rule.len > name.len && bytes_has_prefix(rule, name) && rule.data[name.len] == '/' &&
+           fits(bytes_from(rule, name.len + 1), path);
+}
+
 bool quota_path_fits(struct bytes path, const struct req *req)
 {
+    if (!req->dialect->mounts)
+        return fits_api(path, req->dialect->name, req->path);
     return fits(path, req->path) || (req->rule_path.len != 0 && fits(path, req->rule_path));
+}
+
+/* Whether `place` is above or below the path of a quota. *path gets the '/' that it lacks. */
+static bool stands_near(const char *place, const char **path)
+{
+    size_t n = strlen(*path), given = n;
+    n -= n != 0 && (*path)[n - 1] == '*';
+    ASSERT(place[0] != '\0');
+    ASSERT(n <= given);
+    if (n == 0 || strncmp(*path, place, strlen(place)) == 0)
+        return n != 0;
+    if (strncmp(*path, place, n) != 0)
+        return false;
+    if (n < given || place[n - 1] == '/')
+        return true;
+    if (strcmp(place + n, "/") == 0)
+        *path = place;
+    return *path == place;
+}
+
+enum status quota_find_api(const struct module_list *modules, struct arena *arena,
+                           const char **path)
+{
+    struct module_walk walk = {0};
+    const struct route_api *api;
+    ASSERT((*path)[0] != '\0');
+    ASSERT((*path)[0] != '/');
+    while ((api = module_next_api(modules, &walk)) != NULL) {
+        if (api->prefix == NULL || api->dialect->mounts)
+            continue;
+        const char *root = arena_format(arena, "%s/", api->dialect->name);
+        const char *place = arena_format(arena, "%s/%s", api->dialect->name, api->prefix);
+        if (root == NULL || place == NULL)
+            return ST_NOMEM;
+        if (strcmp(*path, api->dialect->name) == 0)
+            *path = root;
+        if (stands_near(place, path))
+            return ST_OK;
+    }
+    return ST_NOT_FOUND;
 }
 
 const struct quota_rule *quota_rules_find(const struct quota_rules *rules, const struct req *req)

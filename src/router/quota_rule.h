@@ -5,11 +5,14 @@
  * with the longest path decides. The path "" fits every request; "kv/" fits "kv/" and every path
  * below; "kv/a*" fits every path that begins with "kv/a"; "kv/a" fits only "kv/a". Paths compare as
  * in policies: a '/' at the end of the request's path and the case of a policy's name make no
- * difference. */
+ * difference. The paths of an API without mounts begin with the name of its dialect:
+ * "registry/acl/". A mount with that name has the same paths. */
 #ifndef HOLDFAST_ROUTER_QUOTA_RULE_H
 #define HOLDFAST_ROUTER_QUOTA_RULE_H
 
 #include "router/request/req.h"
+
+struct module_list; /* declared in router/table/module.h */
 
 enum { QUOTA_MAX = 1000 /* of a kind */, QUOTA_PATH_MAX = 512, QUOTA_LIMIT_MAX = 1000000000 };
 
@@ -55,6 +58,10 @@ struct quota_rules {
  * ST_NOMEM. */
 NODISCARD enum status quota_rules_read(struct state_txn *txn, const struct quota_kind *kind,
                                        struct quota_rules *rules);
+/* Whether an API without mounts serves paths like the path of a quota. If so, *path gets the '/' at
+ * its end that it lacks. ST_NOT_FOUND: none does. ST_NOMEM. */
+NODISCARD enum status quota_find_api(const struct module_list *modules, struct arena *arena,
+                                     const char **path);
 /* The quota that decides about a request; NULL: none fits. */
 const struct quota_rule *quota_rules_find(const struct quota_rules *rules, const struct req *req);
 /* Whether the path of a quota fits a request. */

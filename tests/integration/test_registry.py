@@ -1,5 +1,7 @@
 """The registry on nodes of a cluster: its dialect, its routes, and listeners by API."""
 
+import time
+
 import pytest
 
 from cluster import Cluster, free_ports
@@ -185,3 +187,16 @@ def test_a_plain_standby_forwards_with_the_api(cluster):
                        headers={"X-Holdfast-API": "secrets", "X-Consul-Token": cluster.token})
         assert (lied.status, lied.json) == (200, [])
     assert node.call("GET", "/v1/sys/mounts", headers={"X-Holdfast-API": "registry"}).status == 200
+
+
+def test_a_quota_of_the_registry_is_told_in_its_words(cluster):
+    node, path = cluster.nodes[0], "/v1/sys/quotas/rate-limit/registry"
+    quota = {"path": "registry/acl/roles", "rate": 2, "interval": "1h"}
+    assert node.call("POST", path, quota).status == 204
+    for at in everywhere(cluster):  # each worker of a node learns of the quota by itself
+        deadline = time.monotonic() + 60
+        while (reply := ask(at, "GET", "acl/roles", token=cluster.token))[0] == 200:
+            assert time.monotonic() < deadline
+        assert reply[:2] == (429, "rate limit exceeded")
+        assert ask(at, "GET", "acl/auth-methods", token=cluster.token)[0] == 200
+    assert node.call("DELETE", path).status == 204

@@ -14,6 +14,7 @@
 #include <strings.h>
 
 #define ACL_PREFIX "acl/"
+#define LIMITED_TEXT "rate limit exceeded"
 
 /* Reading requests */
 
@@ -201,7 +202,7 @@ static const char *error_text(enum status st)
     case ST_DENIED: return "Permission denied";
     case ST_NO_LEADER:
     case ST_NOT_LEADER: return "No cluster leader";
-    case ST_LIMITED: return "rate limit exceeded";
+    case ST_LIMITED: return LIMITED_TEXT;
     case ST_SEALED: return "this node is sealed";
     default: return status_text(st);
     }
@@ -304,6 +305,7 @@ const struct dialect registry_dialect = {
     .no_leader_words = "No cluster leader: ",
     .put_error = put_error,
     .body_too_long_text = "request body too large",
+    .limited_text = LIMITED_TEXT,
     .say_no_path = say_no_path,
     .add_headers = tell_registry,
     .docs = &registry_docs,

@@ -98,6 +98,7 @@ struct dialect {
     /* write an error; text "": the error has no text */
     void (*put_error)(const char *text, struct buf *out);
     const char *body_too_long_text;
+    const char *limited_text; /* of the refusal by a quota; NULL: a text with the path */
     /* Set the text of the request's error: no table has this path (`served`: a table or a mount
      * serves paths beside it). */
     void (*say_no_path)(struct req *req, bool served);

@@ -5,6 +5,7 @@
 #include "front/registry/registry.h"
 #include "front/registry/registry_pretty.h"
 #include "router/pipeline/worker.h"
+#include "router/quota.h"
 #include "router/world.h"
 
 static struct world w;
@@ -386,6 +387,81 @@ static void the_agent_describes_its_node(void **ctx)
     }
 }
 
+/* Set a quota of two requests, and wait until requests look at the settings again. */
+static void set_quota(const char *path, const char *shown)
+{
+    char body[128], wanted[64];
+    (void)snprintf(body, sizeof body, "{\"path\":\"%s\",\"rate\":2,\"interval\":\"1h\"}", path);
+    (void)snprintf(wanted, sizeof wanted, "\"path\":\"%s\"", shown);
+    static const char quota[] = "/v1/sys/quotas/rate-limit/few";
+    assert_int_equal(world_request(&w, METHOD_POST, quota, body)->http, 204);
+    assert_body_has(world_request(&w, METHOD_GET, quota, NULL), wanted);
+    w.env.now_ms += QUOTA_PATIENCE_MS;
+    clock_run(&w.env);
+}
+
+static void assert_limited(const char *target, bool limited)
+{
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(managed(METHOD_GET, target, NULL)->http, 200);
+    struct test_request *t = managed(METHOD_GET, target, NULL);
+    if (limited)
+        assert_reply(t, 429, "rate limit exceeded");
+    else
+        assert_int_equal(t->http, 200);
+}
+
+static void a_quota_of_the_registry_names_the_api(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *path, *shown;
+        bool limits; /* acl/thing/ */
+    } cases[] = {
+        {"registry/acl/", "registry/acl/", true},
+        {"registry/acl", "registry/acl/", true},
+        {"registry", "registry/", true},
+        {"registry/acl/th*", "registry/acl/th*", true},
+        {"regi*", "regi*", true},
+        {"", "", true},
+        {"registry/acl/thing/a", "registry/acl/thing/a", true},
+        {"registry/acl/thing/b", "registry/acl/thing/b", false},
+        {"registry/agent/", "registry/agent/", false},
+        {"sys/", "sys/", false},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        (void)close_world(ctx);
+        (void)open_world(ctx);
+        struct quota_table *table;
+        assert_status(quota_table_new((uint64_t[2]){1, 2}, &table), ST_OK);
+        router_worker_free(w.worker);
+        w.host.quotas = table;
+        assert_status(router_worker_new(&w.router, &w.env.env, w.state, &w.worker), ST_OK);
+        set_quota(cases[i].path, cases[i].shown);
+        assert_limited("/v1/acl/thing/a", cases[i].limits);
+        router_worker_free(w.worker);
+        w.host.quotas = NULL;
+        assert_status(router_worker_new(&w.router, &w.env.env, w.state, &w.worker), ST_OK);
+        quota_table_free(table);
+    }
+}
+
+static void a_quota_of_a_path_that_no_api_serves_is_refused(void **ctx)
+{
+    (void)ctx;
+    static const char *const paths[] = {"registry/none", "registry/ac",    "registryx/",
+                                        "regi",          "registry//acl/", "registry/none*"};
+    char body[128];
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        (void)snprintf(body, sizeof body, "{\"path\":\"%s\",\"rate\":2}", paths[i]);
+        assert_int_equal(
+            world_request(&w, METHOD_POST, "/v1/sys/quotas/rate-limit/few", body)->http, 400);
+    }
+    static const char leases[] = "{\"path\":\"registry/acl/\",\"max_leases\":2}";
+    assert_int_equal(world_request(&w, METHOD_POST, "/v1/sys/quotas/lease-count/few", leases)->http,
+                     400);
+}
+
 static void other_paths_belong_to_the_secrets_service(void **ctx)
 {
     (void)ctx;
@@ -531,6 +607,8 @@ int main(void)
         TEST(the_document_of_the_registry_has_its_routes),
         TEST(the_document_of_another_api_is_as_before),
         TEST(help_names_the_permission_and_the_document),
+        TEST(a_quota_of_the_registry_names_the_api),
+        TEST(a_quota_of_a_path_that_no_api_serves_is_refused),
         TEST(other_paths_belong_to_the_secrets_service),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,9 +64,10 @@ static enum status check_others(struct req *req, const struct quota_kind *kind,
     return ST_OK;
 }
 
-/* Refuse a path that no mount serves, because its quota would never fit a request. If the path is
- * the path of a mount, add the missing '/' at its end. */
-static enum status check_path(struct req *req, struct quota *in)
+/* Refuse a path that no mount serves, because its quota would never fit a request. A quota of
+ * requests may also have a path of an API without mounts. If the path is the path of a mount or an
+ * API, add the missing '/' at its end. */
+static enum status check_path(struct req *req, const struct quota_kind *kind, struct quota *in)
 {
     struct bytes path = bytes_str(in->path);
     struct mount mount;
@@ -78,6 +79,11 @@ static enum status check_path(struct req *req, struct quota *in)
     if (path.data[path.len - 1] == '*')
         path.len--;
     enum status st = mount_find(req->txn, req->ns, path, &mount);
+    if (st == ST_NOT_FOUND && kind == &quota_rates && strstr(in->path, "//") == NULL) {
+        st = quota_find_api(&req->router->options.modules, req->arena, &in->path);
+        if (st != ST_NOT_FOUND)
+            return st;
+    }
     if (st == ST_NOT_FOUND || strstr(in->path, "//") != NULL)
         return req_fail(req, ST_INVALID, "invalid mount path \"%.160s\"", in->path);
     TRY(st);
@@ -123,7 +129,7 @@ static enum status save_quota(struct req *req, const struct quota_kind *kind)
         return req_fail(req, ST_INVALID, "%s", why.text);
     while (in.path[0] == '/')
         in.path++;
-    TRY(check_path(req, &in));
+    TRY(check_path(req, kind, &in));
     TRY(check_role(req, &in));
     ASSERT(limit > 0 && in.role[0] == '\0');
     if (!in.has_inheritable)
