@@ -226,10 +226,11 @@ static const char *quoted(struct dev *dev, const char *text)
     return copy != NULL ? copy : "''";
 }
 
-static void print_export(struct dev *dev, const char *name, const char *value)
+/* Print the variable of the program, and those of clients of the upstream products. */
+static void print_export(struct dev *dev, const char *name, const char *registry, const char *value)
 {
     const char *text = quoted(dev, value);
-    printf("  export HOLDFAST_%s=%s VAULT_%s=%s\n", name, text, name, text);
+    printf("  export HOLDFAST_%s=%s VAULT_%s=%s %s=%s\n", name, text, name, text, registry, text);
 }
 
 static void print_ready(struct dev *dev)
@@ -242,9 +243,9 @@ static void print_ready(struct dev *dev)
         printf("  node%u       %s\n", i + 1, dev_url(dev, i));
     printf("  root token  %s\n  logs        %s/node*/log\n\nPaste into another terminal:\n\n",
            dev->token, dev->dir);
-    print_export(dev, "ADDR", dev_url(dev, 0));
-    print_export(dev, "CACERT", dev->ca_file);
-    print_export(dev, "TOKEN", dev->token);
+    print_export(dev, "ADDR", "CONSUL_HTTP_ADDR", dev_url(dev, 0));
+    print_export(dev, "CACERT", "CONSUL_CACERT", dev->ca_file);
+    print_export(dev, "TOKEN", "CONSUL_HTTP_TOKEN", dev->token);
     printf("\nand try:\n\n"
            "  %s kv put secret/hello who=world\n"
            "  %s kv get secret/hello\n"

@@ -32,7 +32,7 @@ class Installed:
     """A node unpacked below a folder that stands for the root of its machine."""
 
     def __init__(self, made, root, name, ports):
-        self.name, self.root, self.port = name, root, ports[0]
+        self.name, self.root, self.port, self.registry = name, root, ports[0], ports[-1]
         with tarfile.open(made / f"{name}.tar") as archive:
             self.modes = {m.name: m.mode for m in archive.getmembers()}
             self.owners = {(m.uid, m.gid) for m in archive.getmembers()}
@@ -47,7 +47,8 @@ class Installed:
         """The paths and ports of a test in place of those of a machine."""
         text = self.file.read_text()
         text = text.replace("0.0.0.0:8200", f"127.0.0.1:{self.port}")
-        for name, (client, peers) in ports_of.items():
+        text = text.replace("0.0.0.0:8500", f"127.0.0.1:{self.registry}")
+        for name, (client, peers, _) in ports_of.items():
             text = text.replace(f"127.0.0.{NAMES.index(name) + 1}:8201", f"127.0.0.1:{peers}")
             text = text.replace(f"127.0.0.{NAMES.index(name) + 1}:8200", f"127.0.0.1:{client}")
         text = text.replace("/etc/holdfast", str(self.etc))
@@ -67,8 +68,8 @@ class Installed:
                 env={**os.environ, **(credentials if self.name != "node3" else {})},
             )
 
-    def call(self, method, path, body, tls):
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=120, context=tls)
+    def call(self, method, path, body, tls, port=None):
+        connection = http.client.HTTPSConnection("127.0.0.1", port or self.port, timeout=120, context=tls)
         try:
             connection.request(method, path, body)
             answer = connection.getresponse()
@@ -104,8 +105,8 @@ def test_the_archives_make_a_cluster(tmp_path, seal):
     bootstrap(*words, made, *hosts[:3])
     bootstrap("--add", made, hosts[3])
     tls = ssl.create_default_context(cafile=made / "tls-ca.pem")
-    ports = free_ports(8)
-    ports_of = {name: ports[2 * i : 2 * i + 2] for i, name in enumerate(NAMES)}
+    ports = free_ports(12)
+    ports_of = {name: ports[3 * i : 3 * i + 3] for i, name in enumerate(NAMES)}
     every = [Installed(made, tmp_path / name, name, ports_of[name]) for name in NAMES]
     nodes = every[:3]
     try:
@@ -123,6 +124,10 @@ def test_the_archives_make_a_cluster(tmp_path, seal):
         every[3].move(ports_of)
         every[3].start()
         every[3].await_health({503} if seal == "shares" else {200, 473}, tls)
+        for node in every:
+            status, body = node.call("GET", "/v1/status/peers", None, tls, node.registry)
+            assert status == 200 and len(json.loads(body)) >= 3
+            assert node.call("GET", "/v1/sys/health", None, tls, node.registry)[0] == 404
         for node in every:
             node.process.terminate()
         for node in every:

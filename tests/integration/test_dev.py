@@ -31,10 +31,11 @@ def is_free(port):
     return True
 
 
-def free_base(nodes, first=PORTS):
-    """A first port, with those of the other nodes free too; at least `first`."""
+def free_base(nodes, first=PORTS, offsets=(0, 1)):
+    """A first port, with those of the other nodes free too; at least `first`. `offsets` are the ports
+    of a node, counted from its first one."""
     for base in range(first, PORTS + 9):
-        if all(is_free(base + 10 * i + j) for i in range(nodes) for j in range(2)):
+        if all(is_free(base + 10 * i + j) for i in range(nodes) for j in offsets):
             return base
     raise AssertionError("too few ports are free")
 
@@ -120,6 +121,8 @@ def test_what_is_printed_works_and_nothing_is_left(tmp_path, how):
         assert len(re.findall("world", shown)) == 2 and '"who":"world"' in shown
         theirs = 'curl -sf --cacert "$VAULT_CACERT" -H "X-Vault-Token: $VAULT_TOKEN" '
         assert running.token in running.shell(theirs + '"$VAULT_ADDR/v1/auth/token/lookup-self"')
+        registry = 'curl -sf --cacert "$CONSUL_CACERT" -H "X-Consul-Token: $CONSUL_HTTP_TOKEN" '
+        assert '"NodeName":"node1"' in running.shell(registry + '"$CONSUL_HTTP_ADDR/v1/agent/self"')
         assert running.dir.parent == tmp_path and stat.S_IMODE(running.dir.stat().st_mode) == 0o700
         for file in running.dir.rglob("*"):
             assert stat.S_IMODE(file.stat().st_mode) & 0o077 == 0, file

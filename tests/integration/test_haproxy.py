@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from cluster import TOP, Cluster, call_on, free_ports
+from cluster import TOP, call_on, free_ports
+from registry import RegistryCluster
 
 SHIPPED = TOP / "deploy" / "haproxy" / "haproxy.cfg"
 CLIENTS = 4
@@ -26,11 +27,12 @@ def put_in_place(text, old, new):
 
 
 class Proxy:
-    """HAProxy in front of a cluster; any is the port of all that serve, active that of one."""
+    """HAProxy in front of a cluster; any is the port of all that serve, active that of one,
+    registry that of the registry."""
 
     def __init__(self, cluster):
         self.cluster = cluster
-        self.any, self.active = free_ports(2)
+        self.any, self.active, self.registry = free_ports(3)
         self.admin = cluster.dir / "haproxy.sock"
         self.log = cluster.dir / "haproxy.log"
         self.process = None
@@ -39,9 +41,13 @@ class Proxy:
             text = put_in_place(
                 text, f" {node.name}.example:8200", f" 127.0.0.1:{node.client_port}"
             )
+            text = put_in_place(
+                text, f" {node.name}.example:8500", f" 127.0.0.1:{node.registry.port}"
+            )
             text = put_in_place(text, f"{node.name}.example", "localhost")
         text = put_in_place(text, "bind :8200", f"bind 127.0.0.1:{self.any}")
         text = put_in_place(text, "bind :8210", f"bind 127.0.0.1:{self.active}")
+        text = put_in_place(text, "bind :8500", f"bind 127.0.0.1:{self.registry}")
         authority = str(cluster.dir / "tls" / "tls-ca.pem")
         text = put_in_place(text, "/etc/haproxy/holdfast-ca.pem", authority)
         # The tests need not be root's, and ask what the proxy thinks of the nodes.
@@ -60,6 +66,7 @@ class Proxy:
         try:
             self.await_backend("serving", {node.name for node in self.cluster.nodes})
             self.await_backend("active", {self.cluster.active().name})
+            self.await_backend("registry", {node.name for node in self.cluster.nodes})
         except BaseException:
             self.__exit__()
             raise
@@ -214,7 +221,7 @@ def all_there(proxy, made):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with Cluster(config={"drain_delay_s": DRAIN_S}) as made:
+    with RegistryCluster(config={"drain_delay_s": DRAIN_S}) as made:
         yield made
 
 
@@ -244,6 +251,25 @@ def test_each_front_leads_to_the_nodes_it_names(proxy):
     assert seen == {200, 473}
     for _ in range(6):
         assert proxy.call("GET", "/v1/sys/health", port=proxy.active).status == 200
+
+
+def test_the_registry_has_a_front_of_its_own(proxy):
+    tokens = {"X-Consul-Token": proxy.cluster.token}
+    seen, deadline = set(), time.monotonic() + 120
+    while len(seen) < 3 and time.monotonic() < deadline:
+        with contextlib.closing(proxy.connect(proxy.registry)) as connection:
+            reply = call_on(connection, "GET", "/v1/agent/self", headers=tokens)
+            assert reply.status == 200, reply.body
+            seen.add(reply.json["Config"]["NodeName"])
+            assert call_on(connection, "GET", "/v1/sys/health").status == 404
+    assert seen == {node.name for node in proxy.cluster.nodes}
+
+
+def test_the_proxy_waits_longer_than_a_client_of_the_registry():
+    """10 minutes and a sixteenth, in which neither side sends anything."""
+    for side in ("client", "server"):
+        minutes = re.search(rf"^    timeout {side} (\d+)m$", SHIPPED.read_text(), re.M)
+        assert int(minutes.group(1)) > 11
 
 
 @pytest.mark.parametrize("front", ["any", "active"])
@@ -296,7 +322,8 @@ def test_a_node_that_ends_in_order_costs_no_client_an_error(proxy, which):
 def test_a_sealed_node_gets_no_new_connection(proxy):
     node = proxy.cluster.standbys()[0]
     assert node.call("PUT", "/v1/sys/seal").status in (200, 204)
-    proxy.await_backend("serving", {n.name for n in proxy.cluster.nodes if n is not node})
+    for backend in ("serving", "registry"):
+        proxy.await_backend(backend, {n.name for n in proxy.cluster.nodes if n is not node})
     assert all_seen(proxy) == {200, 473}
     assert node.alive
     node.kill()  # it opens its seal when it starts

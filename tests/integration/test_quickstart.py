@@ -21,7 +21,7 @@ class Quickstart:
         (folder / "deploy").mkdir()
         shutil.copy(TOP / "deploy" / "quickstart", folder / "deploy" / "quickstart")
         self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "HOLDFAST_BIN": HOLDFAST,
-                    "HOLDFAST_PORT": str(free_base(3))}
+                    "HOLDFAST_PORT": str(free_base(3, offsets=(0, 1, 300)))}
 
     def run(self, *args, code=0):
         done = subprocess.run([self.folder / "deploy" / "quickstart", *args], env=self.env,
@@ -45,8 +45,8 @@ class Quickstart:
 def quickstart(tmp_path_factory):
     made = Quickstart(tmp_path_factory.mktemp("quickstart"))
     try:
-        said = made.run("--detach")
-        assert "read through node3" in said
+        made.said = made.run("--detach")
+        assert "read through node3" in made.said
         yield made
     finally:
         made.run("--stop")
@@ -59,10 +59,25 @@ def test_settings_are_for_both_kinds_of_clients_and_for_their_owner(quickstart):
     for name in ("ADDR", "CACERT", "TOKEN"):
         values = re.findall(rf"^export (?:HOLDFAST|VAULT)_{name}='(.*)'$", text, re.M)
         assert len(values) == 2 and values[0] == values[1]
+        if name != "ADDR":
+            assert re.findall(rf"^export CONSUL_(?:HTTP_)?{name}='(.*)'$", text, re.M) == values[:1]
     assert len(re.search(r"^export HOLDFAST_NODES='(.*)'$", text, re.M).group(1).split(",")) == 3
     assert quickstart.shell("holdfast kv put secret/a n=1; holdfast kv get -field=n secret/a")[-1] == "1"
     theirs = "unset ${!HOLDFAST_*}; holdfast kv get -field=n secret/a"
     assert quickstart.shell(theirs) == "1"
+
+
+def test_the_registry_has_ports_of_its_own(quickstart):
+    base = int(quickstart.env["HOLDFAST_PORT"])
+    said = quickstart.said
+    for i in range(3):
+        url = f"https://127.0.0.1:{base + 300 + 10 * i}"
+        assert url in said
+        ask = f'curl -s --cacert "$CONSUL_CACERT" -H "X-Consul-Token: $CONSUL_HTTP_TOKEN" {url}'
+        assert f'"NodeName":"node{i + 1}"' in quickstart.shell(f"{ask}/v1/agent/self")
+        assert "not a recognized HTTP API endpoint" in quickstart.shell(f"{ask}/v1/sys/health")
+    shown = quickstart.shell('echo "$CONSUL_HTTP_ADDR $CONSUL_HTTP_SSL"')
+    assert shown == f"https://127.0.0.1:{base + 300} true\n"
 
 
 def test_recovery_keys_lie_beside_the_root_token(quickstart):

@@ -4,9 +4,8 @@ import time
 
 import pytest
 
-from cluster import Cluster, free_ports
+from registry import JSON, RegistryCluster, ask, everywhere
 
-JSON, TEXT = "application/json", "text/plain; charset=utf-8"
 ENDPOINT = "Invalid URL path: not a recognized HTTP API endpoint\n"
 ANONYMOUS = (
     "Permission denied: anonymous token lacks permission '{}'. The anonymous token is used "
@@ -15,57 +14,10 @@ ANONYMOUS = (
 READS = ("acl/roles", "acl/auth-methods", "acl/binding-rules", "agent/self")
 
 
-class Listener:
-    """A second listener of a node, which serves some APIs."""
-
-    def __init__(self, node, port):
-        self.node, self.port = node, port
-
-    def call(self, method, path, body=None, token="", headers=None):
-        first, self.node.client_port = self.node.client_port, self.port
-        try:
-            return self.node.call(method, path, body, token, headers)
-        finally:
-            self.node.client_port = first
-
-
 @pytest.fixture(scope="module")
 def cluster():
     with RegistryCluster() as cluster:
         yield cluster
-
-
-class RegistryCluster(Cluster):
-    recorded = False  # the document of the secrets service does not have these paths
-
-    def __init__(self):
-        super().__init__()
-        tls = self.dir / "tls"
-        for node, port in zip(self.nodes, free_ports(3)):
-            files = {
-                "tls_cert_file": str(tls / f"tls-{node.name}.pem"),
-                "tls_key_file": str(tls / f"tls-{node.name}-key.pem"),
-            }
-            own = {"address": f"127.0.0.1:{port}", "apis": ["registry"], **files}
-            shared = {"address": f"127.0.0.1:{node.client_port}", **files}
-            node.config = {"listener": [{"tcp": shared}, {"tcp": own}], "datacenter": "east"}
-            node.registry = Listener(node, port)
-
-
-def ask(at, method, path, body=None, token=None):
-    """Status and text of a reply, whose headers are checked."""
-    headers = {"X-Consul-Token": token} if token else {}
-    answer = at.call(method, "/v1/" + path, body, "", headers)
-    assert answer.headers["Vary"] == "Accept-Encoding", answer.headers
-    for name in ("X-Registry-", "X-Consul-"):
-        assert answer.headers[name + "Default-ACL-Policy"] == "deny"
-    if answer.status >= 400:
-        assert answer.headers["Content-Type"] == TEXT
-    return answer.status, answer.body.decode(), answer.headers
-
-
-def everywhere(cluster):
-    return [at for node in cluster.nodes for at in (node, node.registry)]
 
 
 def test_the_status_names_cluster_ports(cluster):
