@@ -18,7 +18,7 @@ static bool is_given(const struct req *req, const char *name)
     return text_get(req->query, name) != NULL;
 }
 
-/* A duration as Go writes it: a number needs a unit, unless it is 0. */
+/* A duration as Go writes it: a number needs a unit, unless it is 0. Rounded up: only 0 gives 0. */
 static enum status read_duration(struct bytes text, uint64_t *ret_ms)
 {
     int64_t ns;
@@ -26,7 +26,7 @@ static enum status read_duration(struct bytes text, uint64_t *ret_ms)
     bool unit = last == 's' || last == 'm' || last == 'h';
     if ((!unit && !text_is(text, "0")) || text_duration_parse(text, &ns) != ST_OK)
         return ST_INVALID;
-    *ret_ms = (uint64_t)ns / 1000000;
+    *ret_ms = ((uint64_t)ns + 999999) / 1000000;
     return ST_OK;
 }
 

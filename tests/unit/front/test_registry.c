@@ -4,6 +4,7 @@
 #include "auth/registry/registry_settings.h"
 #include "front/registry/registry.h"
 #include "front/registry/registry_pretty.h"
+#include "front/registry/registry_read.h"
 #include "router/pipeline/worker.h"
 #include "router/quota.h"
 #include "router/world.h"
@@ -351,6 +352,30 @@ static void parameters_of_reads_are_checked(void **ctx)
     assert_int_equal(managed(METHOD_GET, "/v1/acl/thing/a?dc=dc1", NULL)->http, 200);
 }
 
+static void a_wait_has_a_bound(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *query;
+        uint32_t wait_ms, max_stale_ms;
+    } cases[] = {
+        {"index=1", 300000, 0},          {"index=1&wait=0", 300000, 0},
+        {"index=1&wait=1ns", 1, 0},      {"index=1&wait=1500us", 2, 0},
+        {"index=1&wait=10m", 600000, 0}, {"index=1&wait=2540400h", 600000, 0},
+        {"max_stale=1ns", 300000, 1},    {"max_stale=2540400h", 300000, UINT32_MAX},
+    };
+    CLEANUP(arena_done) struct arena arena = {0};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct req req = {.arena = &arena, .method = METHOD_GET};
+        struct text_value *query;
+        assert_status(path_parse_pairs(&arena, bytes_str(cases[i].query), &query, NULL), ST_OK);
+        req.query = query;
+        assert_status(registry_read_query(&req), ST_OK);
+        assert_int_equal(req.block.wait_ms, cases[i].wait_ms);
+        assert_int_equal(req.max_stale_ms, cases[i].max_stale_ms);
+    }
+}
+
 static void an_unknown_namespace_is_empty(void **ctx)
 {
     (void)ctx;
@@ -600,6 +625,7 @@ int main(void)
         TEST(a_stale_read_needs_no_leader),
         TEST(a_standby_confirms_what_is_too_old),
         TEST(parameters_of_reads_are_checked),
+        TEST(a_wait_has_a_bound),
         TEST(an_unknown_namespace_is_empty),
         TEST(the_agent_describes_its_node),
         TEST(a_listener_serves_its_apis_alone),
