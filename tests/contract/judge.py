@@ -9,7 +9,8 @@ import schema
 
 ENVELOPE = {"request_id", "lease_id", "renewable", "lease_duration", "data", "wrap_info", "warnings",
             "auth", "mount_type"}
-REFUSED = {403, 400, 404, 413, 503}  # what an operation may say to those who have no right to it
+# What an operation may say to those who have no right to it.
+REFUSED = {"secrets": {403, 400, 404, 413, 503}, "registry": {400, 401, 403, 404, 413, 429, 500, 503}}
 
 
 def is_wrapped(body):
@@ -60,19 +61,28 @@ def off_schema(document, calls):
     return [f"{op}: {text}" for op, text in sorted(faults.items())]
 
 
-def unexplained(calls):
-    """Replies of 400 or above without a list `errors`, whatever was asked for."""
-    wrong = set()
-    for _, r in calls:
-        if r["status"] < 400 or r["method"] == "HEAD" or r["body"] is None:
-            continue
-        try:
-            body = json.loads(r["body"])
-        except ValueError:
-            body = None
-        if not isinstance(body, dict) or not isinstance(body.get("errors"), list):
-            wrong.add(f"{r['method']} {r['path']}: {r['status']} {r['body'][:200]}")
-    return sorted(wrong)
+def has_list_of_errors(record):
+    try:
+        body = json.loads(record["body"])
+    except ValueError:
+        return False
+    return isinstance(body, dict) and isinstance(body.get("errors"), list)
+
+
+def is_bare_text(record):
+    return record["type"] == "text/plain; charset=utf-8" and record["body"].strip() not in ("", "{}")
+
+
+EXPLAINS = {"secrets": has_list_of_errors, "registry": is_bare_text}
+
+
+def unexplained(calls, api="secrets"):
+    """Replies of 400 or above without an error in the form of the API, whatever was asked for."""
+    return sorted({
+        f"{r['method']} {r['path']}: {r['status']} {r['body'][:200]}" for _, r in calls
+        if r["status"] >= 400 and r["method"] != "HEAD" and r["body"] is not None
+        and not EXPLAINS[api](r)
+    })
 
 
 NO_OPERATION = ("HELP", "OPTIONS")  # of any path: what can be asked, and by which pages
@@ -110,7 +120,7 @@ def never_called(found, calls):
     return [str(op) for op in found if op not in good]
 
 
-def untried(found, calls):
+def untried(found, calls, api="secrets"):
     """Who was not tried with no token, a powerless one and a good one, or not refused."""
     seen = {}
     for op, r in calls:
@@ -122,7 +132,7 @@ def untried(found, calls):
             codes = seen.get((op, kind), set())
             if not codes:
                 wrong.append(f"{op}: not tried with {kind}")
-            elif kind != "good" and op.auth == "token" and not codes <= REFUSED:
+            elif kind != "good" and op.auth == "token" and not codes <= REFUSED[api]:
                 wrong.append(f"{op}: {sorted(codes)} with {kind}")
             elif kind != "good" and op.auth == "token" and 403 not in codes:
                 wrong.append(f"{op}: never refused with {kind}")

@@ -5,7 +5,8 @@ import urllib.parse
 
 import schema
 
-VERBS = ("get", "head", "post", "patch", "delete")
+VERBS = ("get", "head", "post", "put", "patch", "delete")
+HOME = "secrets"  # the API whose paths no other document has
 PLACES = {"": "/", "kv1": "/kv/", "kv2": "/secret/", "cubbyhole": "/cubbyhole/"}
 
 
@@ -28,6 +29,9 @@ class Operation:
     def __str__(self):
         return f"{self.method} {self.path}"
 
+    def body(self):
+        return {} if self.method in ("POST", "PUT", "PATCH") else None
+
     def sample(self):
         path = re.sub(r"\{[^}]*\}", "sample", self.path)
         return "/v1" + (path.rstrip("/") if self.method != "LIST" else path)
@@ -49,6 +53,25 @@ def operations(document):
     ]
 
 
+def api_of(record, documents):
+    """The API that a record was for: that of its listener, or the one whose paths begin so."""
+    if record["api"] is not None:
+        return record["api"]
+    first = record["path"].split("/")[0]
+    for api, document in documents.items():
+        if api != HOME and first in {path.split("/")[1] for path in document["paths"]}:
+            return api
+    return HOME
+
+
+def of_api(api, documents, records):
+    """The records of calls for one API, with the kind of their token. Only the home has mounts."""
+    mine = [record | {"token": record["tokens"][api]} for record in records
+            if api_of(record, documents) == api]
+    fixed = {} if api == HOME else {"engine": ""}
+    return [r | fixed | ({"rest": r["path"]} if fixed else {}) for r in mine]
+
+
 def method_of(record):
     query = urllib.parse.parse_qs(record["query"])
     if record["method"] == "GET" and "help" in query:
@@ -59,7 +82,7 @@ def method_of(record):
         and any(query.get(name, ["0"])[0] in truths for name in ("list", "scan"))
     ):
         return "LIST"
-    return "POST" if record["method"] == "PUT" else record["method"]
+    return record["method"]
 
 
 def match(found, record):
@@ -68,6 +91,7 @@ def match(found, record):
     if base is None:
         return None
     path, method = base + record["rest"], method_of(record)
-    fits = [op for op in found if op.method == method and op.path.startswith(base)
+    methods = (method, "POST") if method == "PUT" else (method,)
+    fits = [op for op in found if op.method in methods and op.path.startswith(base)
             and op.pattern.fullmatch(path)]
     return min(fits, key=lambda op: op.order, default=None)

@@ -1,5 +1,5 @@
-"""What the document promises, held against every call of the integration tests and of upstream's
-clients, which come first.
+"""What the document of each API promises, held against every call of the integration tests and of
+upstream's clients, which come first.
 
     tests/run integration conformance contract
 """
@@ -13,10 +13,12 @@ import pytest
 import judge
 import recorder
 import routes
-from cluster import Cluster
+from registry import RegistryCluster
 
 SPECS = "/v1/sys/internal/specs/openapi"
 RECORDS = pathlib.Path(os.environ.get("HOLDFAST_RECORDS", "none"))
+CLIENTS = {"secrets": {"tests", "hvac", "vault", "openbao"}, "registry": {"tests", "consul"}}
+HEADER = {"secrets": "X-Secrets-Token", "registry": "X-Registry-Token"}
 
 
 def powerless(cluster):
@@ -30,6 +32,17 @@ def powerless(cluster):
     return token
 
 
+def powerless_in_registry(cluster):
+    headers = {HEADER["registry"]: cluster.token}
+    answer = cluster.nodes[0].call("PUT", "/v1/acl/token", {"Description": "weak"}, "", headers)
+    assert answer.status == 200, answer.body
+    recorder.powerless.add(answer.json["SecretID"])
+    return answer.json["SecretID"]
+
+
+POWERLESS = {"secrets": powerless, "registry": powerless_in_registry}
+
+
 def call_the_rare(node):
     """What no other test has a reason to call."""
     node.call("POST", "/v1/auth/token/lookup-self", {})
@@ -39,62 +52,87 @@ def call_the_rare(node):
                         headers={"X-Vault-Wrap-TTL": "60"}).json["wrap_info"]["token"]
     node.call("GET", f"/v1/sys/wrapping/lookup?token={wrapped}")
     node.call("POST", "/v1/sys/wrapping/lookup", {"token": wrapped})
+    managing = {HEADER["registry"]: node.cluster.token}
+    node.call("PUT", "/v1/acl/policy/name/rare", {"Description": "by name"}, "", managing)
+
+
+def call(node, api, op, token):
+    headers = {HEADER[api]: token} if token else {}
+    if op.method == "PATCH":
+        headers["Content-Type"] = "application/merge-patch+json"
+    return node.call(op.method, op.sample(), op.body(), "", headers, timeout_s=60)
+
+
+def call_all(cluster, api, found):
+    node, weak = cluster.nodes[0], POWERLESS[api](cluster)
+    for op in found:
+        for token in ("", weak):
+            call(node, api, op, token)
+    for op in found:  # what does no harm is tried with every right as well
+        if op.path == "/sys/monitor":
+            continue  # the reply has no end
+        if op.method in ("GET", "LIST", "HEAD") or op.auth == "none":
+            call(node, api, op, cluster.token)
+
+
+class Asked:
+    """The document of an API, its operations, and pairs of operation and record."""
+
+    def __init__(self, api, documents, found, records):
+        self.api, self.document, self.found = api, documents[api], found
+        mine = routes.of_api(api, documents, records)
+        self.calls = [(routes.match(found, r), r) for r in mine]
 
 
 @pytest.fixture(scope="module")
-def asked():
-    """The document, its operations, and all records: of the suite before and of what follows."""
+def everything():
+    """By API, with all records: of the suite before and of what follows."""
     assert RECORDS.is_dir(), "run it with tests/run, behind the other suites"
-    with Cluster() as cluster:
-        document = cluster.nodes[0].call("GET", SPECS).json
-        found = routes.operations(document)
-        token = powerless(cluster)
-        for op in found:
-            body = {} if op.method in ("POST", "PATCH") else None
-            headers = {"Content-Type": "application/merge-patch+json"} if body == {} else {}
-            for each in ("", token):
-                cluster.nodes[0].call(op.method, op.sample(), body, each, headers, timeout_s=60)
-        for op in found:  # what does no harm is tried with every right as well
-            if op.path == "/sys/monitor":
-                continue  # the reply has no end
-            if op.method in ("GET", "LIST", "HEAD") or op.auth == "none":
-                body = {} if op.method == "POST" else None
-                cluster.nodes[0].call(op.method, op.sample(), body, timeout_s=60)
-        call_the_rare(cluster.nodes[0])
+    with RegistryCluster() as cluster:
+        node = cluster.nodes[0]
+        documents = {api: node.call("GET", f"{SPECS}?api={api}").json for api in CLIENTS}
+        found = {api: routes.operations(document) for api, document in documents.items()}
+        for api in CLIENTS:
+            call_all(cluster, api, found[api])
+        call_the_rare(node)
     records = []
     for file in sorted(RECORDS.glob("*.jsonl")):
         with open(file) as lines:
             records += [json.loads(line) for line in lines]
     assert len(records) > 500, "the suites before left no records"
-    return document, found, [(routes.match(found, r), r) for r in records]
+    return {api: Asked(api, documents, found[api], records) for api in CLIENTS}
+
+
+@pytest.fixture(params=CLIENTS)
+def asked(request, everything):
+    return everything[request.param]
 
 
 def test_every_answer_is_as_the_document_says(asked):
-    document, _, calls = asked
-    wrong = judge.off_schema(document, calls)
+    wrong = judge.off_schema(asked.document, asked.calls)
     assert not wrong, "\n".join(wrong)
 
 
 def test_nothing_is_served_that_is_not_in_the_document(asked):
-    strange = judge.unknown(asked[2])
+    strange = judge.unknown(asked.calls)
     assert not strange, "\n".join(strange)
 
 
-def test_every_refusal_has_a_list_of_errors(asked):
-    wrong = judge.unexplained(asked[2])
+def test_every_refusal_says_why(asked):
+    wrong = judge.unexplained(asked.calls, asked.api)
     assert not wrong, "\n".join(wrong)
 
 
 def test_every_operation_was_called_with_success(asked):
-    missing = judge.never_called(*asked[1:])
+    missing = judge.never_called(asked.found, asked.calls)
     assert not missing, "never called with success:\n" + "\n".join(missing)
 
 
 def test_every_operation_was_tried_with_each_kind_of_token(asked):
-    wrong = judge.untried(*asked[1:])
+    wrong = judge.untried(asked.found, asked.calls, asked.api)
     assert not wrong, "\n".join(wrong)
 
 
 def test_the_calls_of_every_client_were_judged(asked):
-    heard = {record["client"] for op, record in asked[2] if op is not None}
-    assert heard == {"tests", "hvac", "vault", "openbao"}, "a suite before this one did not run"
+    heard = {record["client"] for op, record in asked.calls if op is not None}
+    assert heard == CLIENTS[asked.api], "a suite before this one did not run"

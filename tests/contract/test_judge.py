@@ -61,6 +61,71 @@ def changed(at, **members):
     return records
 
 
+TEXT = "text/plain; charset=utf-8"
+REGISTRY = {
+    "paths": {"/acl/thing": {"put": {
+        "x-holdfast-method": "PUT", "x-holdfast-auth": "token", "x-holdfast-order": 0,
+        "responses": {
+            "200": {"content": {"application/json": {"schema": NAMED}}},
+            "default": {"$ref": "#/components/responses/Error"}}}}},
+    "components": {"responses": {"Error": {"content": {"text/plain": {"schema": {
+        "type": "string"}}}}}},
+}
+DOCUMENTS = {"secrets": DOCUMENT, "registry": REGISTRY}
+
+
+def registry_call(path, status, body, kind=TEXT, method="PUT", api=None, token="good"):
+    return {"client": "tests", "method": method, "path": path, "engine": None, "rest": path, "query": "",
+            "api": api, "tokens": {"registry": token, "secrets": "none"}, "status": status, "type": kind,
+            "body": body}
+
+
+def registry_faults(records):
+    found = routes.operations(REGISTRY)
+    calls = [(routes.match(found, r), r) for r in routes.of_api("registry", DOCUMENTS, records)]
+    said = {"off_schema": judge.off_schema(REGISTRY, calls), "unknown": judge.unknown(calls),
+            "unexplained": judge.unexplained(calls, "registry"),
+            "never_called": judge.never_called(found, calls),
+            "untried": judge.untried(found, calls, "registry")}
+    return {kind: wrong for kind, wrong in said.items() if wrong}
+
+
+SERVED = [
+    registry_call("acl/thing", 200, '{"name": "a"}', "application/json"),
+    registry_call("acl/thing", 403, "ACL not found", token="powerless"),
+    registry_call("acl/thing", 403, "Permission denied: no", token="none"),
+]
+
+
+def test_a_call_is_judged_by_the_document_of_its_api():
+    assert registry_faults(SERVED) == {}
+    alone = [{**r, "api": "registry"} for r in SERVED]
+    assert registry_faults(alone) == {}
+    other = [{**r, "api": "secrets"} for r in SERVED]
+    assert "never_called" in registry_faults(other)
+    assert routes.of_api("secrets", DOCUMENTS, SERVED) == []
+    (mine,) = routes.of_api("secrets", DOCUMENTS, [{**SERVED[0], "path": "sys/thing"}])
+    assert mine["token"] == "none"
+
+
+@pytest.mark.parametrize("more, kind", [
+    (registry_call("acl/other", 200, "[]", "application/json"), "unknown"),
+    (registry_call("sys/health", 200, "{}", "application/json", "GET", "registry"), "unknown"),
+    (registry_call("acl/other", 404, "", method="GET"), "unexplained"),
+    (registry_call("acl/other", 404, '{"errors": []}', "application/json", "GET"), "unexplained"),
+    (registry_call("acl/thing", 200, "true", "application/json"), "off_schema"),
+    (registry_call("acl/thing", 200, '{"name": "a"}'), "off_schema"),
+    (registry_call("acl/thing", 200, '{"name": "a"}', "application/json", token="powerless"), "untried"),
+])
+def test_faults_of_calls_for_another_api(more, kind):
+    assert kind in registry_faults([*SERVED, more])
+
+
+def test_another_method_is_another_operation():
+    posted = [{**r, "method": "POST"} for r in SERVED]
+    assert {"unknown", "never_called"} <= set(registry_faults(posted))
+
+
 def test_what_is_right_is_not_faulted():
     assert faults(DOCUMENT, RECORDS) == {}
 

@@ -56,3 +56,27 @@ def test_a_change_that_failed_is_over(kept):
             raise OSError("no answer")
     with recorder.asking(PORT, "GET", "/v1/sys/health") as settled:
         assert settled()
+
+
+def test_a_call_has_the_kind_of_its_token_in_each_api(tmp_path, monkeypatch):
+    monkeypatch.setattr(recorder, "FOLDER", str(tmp_path))
+    monkeypatch.setattr(recorder, "powerless", {"weak"})
+    monkeypatch.setattr(recorder, "clusters", {})
+    monkeypatch.setattr(recorder, "alone", {})
+    recorder.know([PORT])
+    recorder.know_api(PORT + 1, PORT, "registry")
+    recorder.know_api(PORT + 3, PORT + 2, "registry")  # of a cluster that nobody judges
+
+    def told(port, headers=None, query="", method="GET", path="acl/policies"):
+        recorder.record(port, method, f"/v1/{path}{query}", None, headers or {}, Answer(200), "tests")
+        lines = [json.loads(line) for file in tmp_path.iterdir() for line in open(file)]
+        return lines[-1]["api"], lines[-1]["tokens"]["registry"], lines[-1]["tokens"]["secrets"]
+
+    assert told(PORT) == (None, "none", "none")
+    assert told(PORT, {"X-Vault-Token": "a"}) == (None, "none", "good")
+    assert told(PORT + 1, {"X-Consul-Token": "a"}) == ("registry", "good", "none")
+    assert told(PORT, {"Authorization": "Bearer weak"}) == (None, "powerless", "powerless")
+    assert told(PORT, {"X-Registry-Token": "a"}, "?token=weak") == (None, "powerless", "none")
+    recorder.record(PORT + 3, "GET", "/v1/acl/policies", None, {}, Answer(200), "tests")
+    assert sum(len(file.read_text().splitlines()) for file in tmp_path.iterdir()) == 5
+    assert told(PORT, method="PUT", path=recorder.ANONYMOUS)[1] == "anonymous"

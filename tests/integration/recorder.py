@@ -2,7 +2,8 @@
 
 A record says which engine stands where the path leads, as far as the calls themselves told: mounts
 are made, tuned and moved by calls too. What a call that ran beside such a change reached, nobody
-knows: its record names no engine. Standard library only."""
+knows: its record names no engine. Which API a call of a shared listener was for, the documents of the
+APIs say (tests/contract). Standard library only."""
 
 import contextlib
 import json
@@ -24,9 +25,11 @@ class Mounts:
     def __init__(self):
         self.engines = dict(BOTH_KV)
         self.begun = self.ended = 0
+        self.anonymous_may = False  # whether the registry's anonymous token was given anything
 
 
 clusters = {}  # port of a node: Mounts of its cluster
+alone = {}  # port of a listener: the API that it serves alone
 
 
 def know(ports):
@@ -34,6 +37,13 @@ def know(ports):
     mounts = Mounts()
     for port in ports:
         clusters[port] = mounts
+
+
+def know_api(port, of, api):
+    """A further listener of the node with the port `of`, which serves one API."""
+    if of in clusters:
+        clusters[port] = clusters[of]
+        alone[port] = api
 
 
 def join(port, of):
@@ -83,12 +93,29 @@ def place(mounts, path):
     return None, path
 
 
-def token_of(headers):
+HEADERS = {"secrets": ("x-secrets-token", "x-vault-token"),
+           "registry": ("x-registry-token", "x-consul-token")}
+
+
+def token_of(api, headers, query):
+    """The token that a call sent, as this API looks for it."""
     values = {name.lower(): value for name, value in headers.items()}
-    for name in ("x-secrets-token", "x-vault-token"):
+    if api == "registry":
+        values[""] = urllib.parse.parse_qs(query).get("token", [""])[0]
+    for name in ("", *HEADERS[api]):
         if values.get(name):
             return values[name]
     return values.get("authorization", "").removeprefix("Bearer ")
+
+
+ANONYMOUS = "acl/token/00000000-0000-0000-0000-000000000002"
+
+
+def kind_of(api, mounts, headers, query):
+    token = token_of(api, headers, query)
+    if not token:
+        return "anonymous" if api == "registry" and mounts.anonymous_may else "none"
+    return "powerless" if token in powerless else "good"
 
 
 def changes_mounts(method, target):
@@ -122,16 +149,18 @@ def record(port, method, target, body, headers, answer, client, settled=True):
     raw, _, query = target.partition("?")
     path = "/".join(part for part in urllib.parse.unquote(raw).split("/") if part)
     path = path.removeprefix("v1/") + ("/" if raw.endswith("/") else "")
-    token = token_of(headers)
+    mounts = clusters[port]
     with lock:
-        follow(clusters[port].engines, method, path, body, answer.status)
-        engine, rest = place(clusters[port].engines, path)
+        follow(mounts.engines, method, path, body, answer.status)
+        mounts.anonymous_may = mounts.anonymous_may or (
+            path == ANONYMOUS and method == "PUT" and answer.status == 200)
+        engine, rest = place(mounts.engines, path)
     if not settled and engine:
         engine = None
-    kind = "none" if not token else "powerless" if token in powerless else "good"
     line = {
         "client": client, "method": method, "path": path, "engine": engine, "rest": rest, "query": query,
-        "token": kind, "status": answer.status, "type": answer.headers.get("Content-Type"),
+        "api": alone.get(port), "tokens": {api: kind_of(api, mounts, headers, query) for api in HEADERS},
+        "status": answer.status, "type": answer.headers.get("Content-Type"),
         "body": answer.body.decode(errors="replace") if is_kept(answer.body) else None,
     }
     with open(os.path.join(FOLDER, f"{os.getpid()}.jsonl"), "a") as out:

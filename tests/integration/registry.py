@@ -1,5 +1,7 @@
 """Clusters whose nodes serve the registry: beside the secrets service, and on a listener of its own."""
 
+import leaks
+import recorder
 from cluster import Cluster, free_ports, merged
 
 JSON, TEXT = "application/json", "text/plain; charset=utf-8"
@@ -20,9 +22,11 @@ class Listener:
 
 
 class RegistryCluster(Cluster):
-    recorded = False  # the document of the secrets service does not have these paths
+    """`open`: its configuration lets clients without a token do what needs a right elsewhere, so the
+    contract test does not judge its calls."""
 
-    def __init__(self, size=3, config=None):
+    def __init__(self, size=3, config=None, open=False):
+        self.recorded = not open
         super().__init__(size)
         tls = self.dir / "tls"
         for node, port in zip(self.nodes, free_ports(size)):
@@ -35,6 +39,8 @@ class RegistryCluster(Cluster):
             listeners = {"listener": [{"tcp": shared}, {"tcp": own}], "datacenter": "east"}
             node.config = merged(listeners, config or {})
             node.registry = Listener(node, port)
+            recorder.know_api(port, node.client_port, "registry")
+            leaks.watch(port, self.secrets)
 
 
 def ask(at, method, path, body=None, token=None):

@@ -345,16 +345,18 @@ static void put_id(const struct docs *d, const struct docs_op *op, const char *v
     text_put_bytes(w, bytes_of(id, n));
 }
 
-static const char *authority(const struct route *route)
+static const char *authority(const struct dialect *dialect, const struct route *route)
 {
     if (route->auth == AUTH_NONE)
         return "none";
+    if (dialect->authorise != NULL && route->permission == NULL)
+        return "any";
     if ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0)
         return "optional";
     return (route->flags & ROUTE_ANY_TOKEN) != 0 ? "any" : "token";
 }
 
-static void put_security(const struct docs_dialect *docs, const struct route *route,
+static void put_security(const struct dialect *dialect, const struct route *route,
                          struct text_writer *w)
 {
     text_key(w, "security");
@@ -371,12 +373,12 @@ static void put_security(const struct docs_dialect *docs, const struct route *ro
         text_close(w);
     }
     text_close(w);
-    docs->put_marks(route, w);
+    dialect->docs->put_marks(route, w);
     if ((route->flags & ROUTE_ASTRAY) != 0)
         text_member_bool(w, "x-holdfast-astray", true);
     if ((route->flags & ROUTE_ABSENT) != 0)
         text_member_bool(w, "x-holdfast-absent", true);
-    text_member_str(w, "x-holdfast-auth", authority(route));
+    text_member_str(w, "x-holdfast-auth", authority(dialect, route));
 }
 
 static void put_operation(const struct docs *d, const struct docs_op *op, const char *verb,
@@ -394,7 +396,7 @@ static void put_operation(const struct docs *d, const struct docs_op *op, const 
     text_close(w);
     text_member_str(w, "x-holdfast-method", http_method_name(route->method));
     text_member_int(w, "x-holdfast-order", (int64_t)op->order);
-    put_security(d->dialect->docs, route, w);
+    put_security(d->dialect, route, w);
     put_query_params(d->dialect->docs, op, w);
     put_body(op, w);
     put_responses(d->dialect->docs, route, w);
