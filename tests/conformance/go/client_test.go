@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/vault/api"
+
+	"holdfast/conformance/record"
 )
 
 const appPolicy = `path "secret/data/app/*" { capabilities = ["create", "read", "update"] }`
@@ -29,7 +31,7 @@ func connect(t *testing.T) *api.Client {
 	t.Helper()
 	config := api.DefaultConfig()
 	must(t, config.Error)
-	config.HttpClient.Transport = recording{config.HttpClient.Transport}
+	config.HttpClient.Transport = record.Transport{Next: config.HttpClient.Transport}
 	client, err := api.NewClient(config)
 	must(t, err)
 	return client

@@ -1,4 +1,5 @@
-package conformance
+// Package record keeps the requests of a client, for the contract test.
+package record
 
 import (
 	"bytes"
@@ -10,8 +11,8 @@ import (
 	"sync"
 )
 
-// recording passes requests on and keeps each with its answer, as a line of $HOLDFAST_CALLS.
-type recording struct{ next http.RoundTripper }
+// Transport passes requests on and keeps each with its answer, as a line of $HOLDFAST_CALLS.
+type Transport struct{ Next http.RoundTripper }
 
 type call struct {
 	Port    int               `json:"port"`
@@ -27,13 +28,13 @@ type call struct {
 
 var calls sync.Mutex
 
-func (r recording) RoundTrip(request *http.Request) (*http.Response, error) {
+func (r Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	sent := request.Clone(request.Context())
 	body, err := drain(&sent.Body)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := r.next.RoundTrip(sent)
+	answer, err := r.Next.RoundTrip(sent)
 	if err != nil {
 		return nil, err
 	}
