@@ -52,9 +52,9 @@ def lose(*nodes):
         shutil.rmtree(node.data)
 
 
-def await_said(node, text):
+def await_said(node, text, since=0):
     deadline = time.monotonic() + PATIENCE_S
-    while text not in node.log_text():
+    while text not in node.log_text()[since:]:
         assert time.monotonic() < deadline, node.log_text()[-2000:]
         assert node.alive, node.log_text()[-2000:]
         time.sleep(0.05)
@@ -201,11 +201,15 @@ def test_a_member_that_comes_back_from_the_dead_is_refused_and_says_so():
         put(one, 30, 40)
         for node in (two, three):
             node.kill()
+            mark = len(node.log_text())  # what the first start said does not count
             node.start()
-            await_said(node, "sealed")
+            await_said(node, "the cluster was recovered without this node's data", mark)
+            cluster.await_health({530}, [node])
+            assert "recover -join" in node.log_text()[mark:]
+            assert "was removed from the cluster" not in node.log_text()[mark:]
             node.stop()
         # what they have is given up, or not
-        assert "was removed" in recover(two, "-survivor=" + position(three), "-lost=node1", "-apply",
+        assert "recovered without node2" in recover(two, "-survivor=" + position(three), "-lost=node1", "-apply",
                                         code=1)
         recover(two, "-join", "-lost=node2", "-apply")
         recover(three, "-join", "-lost=node3", "-apply")

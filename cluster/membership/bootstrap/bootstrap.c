@@ -22,8 +22,11 @@ static void fresh_tick(struct bootstrap *b);
 
 static enum status step_save(struct bootstrap *b, enum step step)
 {
-    struct step_record record = {
-        .step = step, .id = b->host->id, .folder = b->folder, .non_voter = b->non_voter};
+    struct step_record record = {.step = step,
+                                 .id = b->host->id,
+                                 .folder = b->folder,
+                                 .non_voter = b->non_voter,
+                                 .superseded = b->superseded};
     ASSERT(step < STEPS && part_on_thread(b->host));
     return step_file_save(b->host->fs, &record, &b->initial);
 }
@@ -36,6 +39,7 @@ static enum status step_load(struct bootstrap *b, enum step *ret_step)
     ASSERT(b->host->rlog == NULL);
     TRY(step_file_load(b->host->fs, &record, &b->initial));
     b->non_voter = record.non_voter;
+    b->superseded = record.superseded;
     b->folder = record.folder;
     b->host->id = record.id;
     step_folder(b->folder, b->host->raft_dir);
@@ -163,27 +167,38 @@ void bootstrap_removed(struct bootstrap *b)
     leave_cluster(b);
 }
 
-void bootstrap_superseded(struct bootstrap *b, const char *from)
+static void leave_superseded(struct bootstrap *b)
 {
     trace(TRACE_ERROR, "node",
-          "%s says that the cluster was recovered without this node's data: this node serves "
-          "nothing until \"holdfast operator raft recover -join\" sets its data aside",
-          from);
+          "the cluster was recovered without this node's data: this node serves nothing until "
+          "\"holdfast operator raft recover -join\" sets its data aside "
+          "(docs/disaster-recovery.md, Lost majority)");
+    b->superseded = true;
     leave_cluster(b);
+}
+
+void bootstrap_superseded(struct bootstrap *b, const char *from)
+{
+    trace(TRACE_ERROR, "node", "%s says that the cluster was recovered without this node's data",
+          from);
+    leave_superseded(b);
 }
 
 /* Start the replica of a removed node, to report its state only; the replica stays as it was. */
 static enum status start_removed(struct bootstrap *b, struct reason *reason)
 {
     ASSERT(b->host->phase == PHASE_NO_CERTIFICATE);
-    bootstrap_removed(b);
+    if (b->superseded)
+        leave_superseded(b);
+    else
+        bootstrap_removed(b);
     ASSERT(b->host->removed);
     enum status st =
         b->host->calls->start_replica(b->host, b->host->id <= INITIAL_MEMBERS_MAX, reason);
     if (st == ST_CORRUPT || st == ST_NOT_FOUND)
-        reason_set(reason,
-                   "this node was removed from the cluster, and what is left of its data "
-                   "cannot be read: empty %s",
+        reason_set(reason, "%s, and what is left of its data cannot be read: empty %s",
+                   b->superseded ? "the cluster was recovered without this node"
+                                 : "this node was removed from the cluster",
                    b->host->options->data_dir);
     return st;
 }

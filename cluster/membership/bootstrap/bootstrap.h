@@ -12,7 +12,8 @@ struct bootstrap {
     bool decided;           /* how to start: the phase follows when the cluster port has closed */
     uint64_t complained_ms; /* monotonic: initial members that do not answer were last named */
     uint64_t folder;        /* number of the replica's folder (step_file.h) */
-    bool non_voter; /* the join request asks for no vote; false once this node is a member */
+    bool non_voter;  /* the join request asks for no vote; false once this node is a member */
+    bool superseded; /* removed, because the cluster was recovered without this node's data */
 };
 
 extern const struct part bootstrap_part;

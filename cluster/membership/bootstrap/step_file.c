@@ -4,7 +4,10 @@
  *
  *   format 1  nothing more
  *   format 2  u8 1: the node asks for no vote
- *   format 3  u8 whether the node asks for no vote · u64 number of the replica's folder */
+ *   format 3  u8 whether the node asks for no vote · u64 number of the replica's folder
+ *
+ * A removed node asks for nothing: its byte tells instead whether the cluster was recovered without
+ * it. A build that does not know this meaning treats such a node like any removed one. */
 #include "cluster/membership/bootstrap/step_file.h"
 
 #include "base/buf.h"
@@ -14,7 +17,7 @@
 
 #define STEP_FILE_NEW "founding.new"
 
-enum { STEP_FORMAT = 1, STEP_FORMAT_NON_VOTER = 2, STEP_FORMAT_FOLDER = 3, STEP_BYTES_MAX = 4096 };
+enum { STEP_FORMAT = 1, STEP_FORMAT_FLAG = 2, STEP_FORMAT_FOLDER = 3, STEP_BYTES_MAX = 4096 };
 
 void step_folder(uint64_t folder, char ret_name[MEMBER_RAFT_DIR_MAX])
 {
@@ -26,16 +29,18 @@ void step_folder(uint64_t folder, char ret_name[MEMBER_RAFT_DIR_MAX])
 
 static void step_encode(const struct step_record *record, struct bytes initial, struct buf *out)
 {
+    bool flag = record->step == STEP_REMOVED ? record->superseded : record->non_voter;
     uint8_t format = record->folder != 0 ? STEP_FORMAT_FOLDER
-                     : record->non_voter ? STEP_FORMAT_NON_VOTER
+                     : flag              ? STEP_FORMAT_FLAG
                                          : STEP_FORMAT;
     ASSERT(record->step < STEPS);
+    ASSERT(!record->superseded || record->step == STEP_REMOVED);
     buf_add_u8(out, format);
     buf_add_u8(out, (uint8_t)record->step);
     buf_add_u64(out, record->id);
     buf_add_block(out, initial);
     if (format != STEP_FORMAT)
-        buf_add_u8(out, record->non_voter ? 1 : 0);
+        buf_add_u8(out, flag ? 1 : 0);
     if (format == STEP_FORMAT_FOLDER)
         buf_add_u64(out, record->folder);
     buf_add_u32(out, crc32c(0, buf_bytes(out)));
@@ -76,18 +81,19 @@ static enum status step_decode(struct bytes file, struct step_record *ret,
     uint8_t format = reader_u8(&r), step = reader_u8(&r), flag = 0;
     record.id = reader_u64(&r);
     struct bytes nonces = reader_block(&r);
-    if (format == STEP_FORMAT_NON_VOTER || format == STEP_FORMAT_FOLDER)
+    if (format == STEP_FORMAT_FLAG || format == STEP_FORMAT_FOLDER)
         flag = reader_u8(&r);
     if (format == STEP_FORMAT_FOLDER)
         record.folder = reader_u64(&r);
-    bool known = format == STEP_FORMAT || (format == STEP_FORMAT_NON_VOTER && flag == 1) ||
+    bool known = format == STEP_FORMAT || (format == STEP_FORMAT_FLAG && flag == 1) ||
                  (format == STEP_FORMAT_FOLDER && flag <= 1 && record.folder != 0);
     if (reader_end(&r) != ST_OK || !known || step >= STEPS)
         return ST_CORRUPT;
     TRY(initial_members_load(initial, nonces));
     ASSERT(step < STEPS);
     record.step = step;
-    record.non_voter = flag == 1;
+    record.non_voter = flag == 1 && step != STEP_REMOVED;
+    record.superseded = flag == 1 && step == STEP_REMOVED;
     *ret = record;
     return ST_OK;
 }

@@ -31,6 +31,7 @@ struct step_record {
     uint64_t id;     /* raft id of this node */
     uint64_t folder; /* 0: MEMBER_RAFT_DIR; else the number in the name of the replica's folder */
     bool non_voter;  /* the join request asks for no vote */
+    bool superseded; /* of STEP_REMOVED: the cluster was recovered without this node's data */
 };
 
 /* The name of the folder that a record names. */

@@ -267,6 +267,13 @@ enum status recovery_check(const struct recovery *r, struct reason *reason)
                    r->survey.identity.name);
         return ST_EXISTS;
     }
+    if (r->step.superseded) {
+        reason_set(reason,
+                   "the cluster was recovered without %s: it may only join that cluster, with "
+                   "-join and, to give up what its log has, -lost=%s",
+                   r->survey.identity.name, r->survey.identity.name);
+        return ST_DENIED;
+    }
     if (r->step.step == STEP_REMOVED) {
         reason_set(reason, "%s was removed from its cluster: it may only join again",
                    r->survey.identity.name);

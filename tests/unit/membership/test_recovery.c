@@ -307,6 +307,24 @@ static void joining_needs_a_log_that_is_not_better(void **ctx)
     world_free(ahead);
 }
 
+static void a_superseded_node_is_told_to_join(void **ctx)
+{
+    (void)ctx;
+    struct world *w = survivor(OWN, ENTRIES, false);
+    for (unsigned superseded = 0; superseded < 2; superseded++) {
+        save_step(w, &(struct step_record){
+                         .step = STEP_REMOVED, .id = OWN, .superseded = superseded != 0});
+        struct recovery *r = opened(w);
+        say_lost(r, &w->reason);
+        assert_status(recovery_check(r, &w->reason), ST_DENIED);
+        assert_non_null(strstr(w->reason.text, superseded != 0 ? "recovered without n1"
+                                                               : "was removed from its cluster"));
+        assert_int_equal(strstr(w->reason.text, "-join") != NULL, superseded != 0);
+        recovery_close(r);
+    }
+    world_free(w);
+}
+
 static void a_replica_in_use_or_damaged_is_refused(void **ctx)
 {
     (void)ctx;
@@ -382,19 +400,22 @@ static void the_step_file_reads_back_and_names_its_folder(void **ctx)
     struct initial_members none;
     char folder[MEMBER_RAFT_DIR_MAX];
     initial_members_init(&none, names, 3, 0, (const uint8_t[INITIAL_NONCE_BYTES]){0});
-    for (unsigned i = 0; i < 4; i++) {
-        struct step_record back, record = {.step = STEP_JOINED,
+    for (unsigned i = 0; i < 8; i++) {
+        bool removed = i >= 4, flag = i % 2 != 0;
+        struct step_record back, record = {.step = removed ? STEP_REMOVED : STEP_JOINED,
                                            .id = 99,
-                                           .folder = i < 2 ? 0 : 0xabc,
-                                           .non_voter = i % 2 != 0};
+                                           .folder = i % 4 < 2 ? 0 : 0xabc,
+                                           .non_voter = flag && !removed,
+                                           .superseded = flag && removed};
         save_step(w, &record);
         assert_status(step_file_load(&w->fs->fs, &back, &none), ST_OK);
         assert_int_equal(back.step, record.step);
         assert_int_equal(back.id, record.id);
         assert_int_equal(back.folder, record.folder);
         assert_int_equal(back.non_voter, record.non_voter);
+        assert_int_equal(back.superseded, record.superseded);
         step_folder(back.folder, folder);
-        assert_string_equal(folder, i < 2 ? "raft" : "raft-0000000000000abc");
+        assert_string_equal(folder, i % 4 < 2 ? "raft" : "raft-0000000000000abc");
         memfs_flip(w->fs, STEP_FILE, i, 1);
         assert_status(step_file_load(&w->fs->fs, &back, &none), ST_CORRUPT);
     }
@@ -410,6 +431,7 @@ int main(void)
         cmocka_unit_test(positions_are_judged_strictly),
         cmocka_unit_test(the_log_that_goes_on_is_the_better_one),
         cmocka_unit_test(joining_needs_a_log_that_is_not_better),
+        cmocka_unit_test(a_superseded_node_is_told_to_join),
         cmocka_unit_test(a_replica_in_use_or_damaged_is_refused),
         cmocka_unit_test(looking_changes_nothing),
         cmocka_unit_test(a_crash_at_any_call_leaves_the_old_or_the_new),
