@@ -89,6 +89,7 @@ void node_parts_wire(struct node *n)
     n->peer_unseal.enabled = o->peer_unseal;
     n->peer_unseal.seal = (struct peer_unseal_seal){&n->unseal, peer_wanted, peer_open};
     n->snapshot.seal = o->seal;
+    n->snapshot.former_seal = o->former_seal;
     n->snapshot.state_bytes_max = o->state_bytes_max;
     n->snapshot.reserve_bytes = o->reserve_bytes;
     n->duties.rows = o->duties;

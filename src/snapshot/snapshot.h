@@ -11,7 +11,8 @@
  *    staged tree owns it (PROTOCOL R8a); the next active node drops a tree whose owner has gone.
  * 3. The swap also writes STATE_RESTORED, so that nothing which was decided or encrypted before it
  *    takes effect after it, and decides about the local key ring. Under the same root key the ring
- *    stays. Where the seal configured here opens the other root key, the ring is wrapped anew.
+ *    stays. Where a seal configured here, disabled or not, opens the other root key, the ring is
+ *    wrapped anew.
  *    Otherwise no node can wrap it: the ring is deleted, and the first active node that was
  *    unsealed makes another. The remembered replies to repeated requests are lost with the ring;
  *    they were made in the old state, and a client that repeats such a request learns that its
@@ -25,9 +26,10 @@ struct fs_file;
 
 struct snapshot {
     struct part_host *host;
-    const struct seal *seal;  /* configured seal; NULL: none */
-    uint64_t state_bytes_max; /* most bytes of the state; 0: no limit */
-    uint64_t reserve_bytes;   /* bytes of the disk to leave free; 0: the default */
+    const struct seal *seal;        /* configured seal; NULL: none */
+    const struct seal *former_seal; /* the disabled one; NULL: none, or of key shares */
+    uint64_t state_bytes_max;       /* most bytes of the state; 0: no limit */
+    uint64_t reserve_bytes;         /* bytes of the disk to leave free; 0: the default */
 
     _Atomic bool busy;      /* one snapshot is being saved or restored */
     _Atomic uint64_t files; /* number of files made, for their names */

@@ -43,10 +43,10 @@ struct restoring {
     bool force;
     struct reason *reason;
     struct rlog_archive_found found;
-    struct buf core[CORES]; /* core records of the snapshot */
-    struct buf ring;        /* this cluster's local ring, encrypted by its root key */
-    bool same_root;         /* the snapshot has the root key of this cluster */
-    bool opens;             /* the snapshot has another root key, which the configured seal opens */
+    struct buf core[CORES];    /* core records of the snapshot */
+    struct buf ring;           /* this cluster's local ring, encrypted by its root key */
+    bool same_root;            /* the snapshot has the root key of this cluster */
+    const struct seal *opener; /* opens the snapshot's root key, if that is another; NULL: none */
     uint64_t stage;
     struct rlog_txn_builder txn;
     size_t txn_bytes;
@@ -158,8 +158,24 @@ static enum status check_seal(struct restoring *r)
     return refuse(r, why.text);
 }
 
+/* Find the configured seal that opens the snapshot's root key. The snapshot may be from before a
+ * move to another seal, so the disabled seal counts too. ST_INVALID: neither does. */
+static enum status find_opener(struct restoring *r, struct bytes seal_record)
+{
+    const struct seal *const seals[] = {r->snapshot->seal, r->snapshot->former_seal};
+    enum status st = ST_INVALID;
+    ASSERT(r->opener == NULL);
+    for (size_t i = 0; i < ARRAY_LEN(seals) && st == ST_INVALID; i++) {
+        if (seals[i] == NULL)
+            continue;
+        st = seal_check(seals[i], seal_record, NULL);
+        r->opener = st == ST_OK ? seals[i] : NULL;
+    }
+    return st;
+}
+
 /* The archive was changed since it was saved, or is of another root key. Accept it only if its key
- * records open under our root key or the seal configured here, or at least have the right form:
+ * records open under our root key or a seal configured here, or at least have the right form:
  * otherwise no node could unseal after the restore. */
 static enum status check_forced(struct restoring *r)
 {
@@ -178,8 +194,7 @@ static enum status check_forced(struct restoring *r)
     bool own_ring = st == ST_OK;
     if (st != ST_OK && st != ST_INVALID)
         return st;
-    st = r->snapshot->seal == NULL ? ST_INVALID : seal_check(r->snapshot->seal, records.seal, NULL);
-    r->opens = st == ST_OK;
+    st = find_opener(r, records.seal);
     if (st == ST_INVALID && own_ring)
         return refuse(r, "its key ring is of this cluster's root key, its stored seal is not");
     return st == ST_INVALID ? ST_OK : st;
@@ -203,20 +218,20 @@ static enum status check_root(struct restoring *r)
                      "snapshot-force takes it all the same");
 }
 
-/* Wrap our local key ring under the snapshot's root key, if the configured seal opens that key. */
+/* Wrap our local key ring under the snapshot's root key, if a configured seal opens that key. */
 static enum status rewrap(struct restoring *r)
 {
     struct snapshot *s = r->snapshot;
     struct barrier *apart = NULL;
     struct barrier_records records = records_of(r);
     struct reason why = {{0}};
-    ASSERT(!r->opens || !r->same_root);
+    ASSERT(r->opener == NULL || !r->same_root);
     ASSERT(r->ring.len == 0);
 
-    if (!r->opens)
+    if (r->opener == NULL)
         return ST_OK;
     TRY(barrier_new(&apart));
-    enum status st = barrier_unseal(apart, s->seal, &records, &why);
+    enum status st = barrier_unseal(apart, r->opener, &records, &why);
     if (st == ST_CORRUPT)
         st = refuse(r, why.text);
     else if (st == ST_OK)

@@ -360,8 +360,8 @@ static void a_state_that_may_not_be_so_large_is_refused(void **ctx)
     fs_close(s.file);
 }
 
-/* With `seal`, the configured key opens what comes. */
-static void take_a_foreign_one(bool seal)
+/* `seal`, `former`: the configured seals, one of which opens what comes if `opens`. */
+static void take_a_foreign_one(const struct seal *seal, const struct seal *former, bool opens)
 {
     struct saved s = changed_since(false);
     uint8_t before[STORE_HASH_BYTES];
@@ -373,9 +373,10 @@ static void take_a_foreign_one(bool seal)
     assert_non_null(strstr(why.text, "snapshot-force"));
     assert_int_equal(proposals, 0);
     expect_unchanged(before);
-    part.seal = seal ? &w.seal : NULL;
+    part.seal = seal;
+    part.former_seal = former;
     assert_status(restore(&s, true), ST_OK);
-    assert_int_equal(has(BARRIER_LOCAL_KEYRING), seal);
+    assert_int_equal(has(BARRIER_LOCAL_KEYRING), opens);
     assert_true(has(STATE_RESTORED));
     fs_close(s.file);
 }
@@ -383,13 +384,25 @@ static void take_a_foreign_one(bool seal)
 static void a_foreign_one_needs_force_and_the_local_keys_are_wrapped_anew(void **ctx)
 {
     (void)ctx;
-    take_a_foreign_one(true);
+    take_a_foreign_one(&w.seal, NULL, true);
 }
 
 static void without_the_foreign_ones_key_the_local_keys_go(void **ctx)
 {
     (void)ctx;
-    take_a_foreign_one(false);
+    take_a_foreign_one(NULL, NULL, false);
+}
+
+static void the_disabled_seal_opens_a_foreign_one_too(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(seal_done) struct seal other = {0};
+    uint8_t key[SEAL_KEY_BYTES] = {3};
+    assert_status(seal_static(bytes_of(key, sizeof key), "other", &other, &why), ST_OK);
+    take_a_foreign_one(&other, &w.seal, true);
+    world_close(&w);
+    open_as(42);
+    take_a_foreign_one(&other, NULL, false);
 }
 
 /* A stored record of the state, whatever it is. */
@@ -549,6 +562,7 @@ int main(void)
         TEST(a_state_that_may_not_be_so_large_is_refused),
         TEST(a_foreign_one_needs_force_and_the_local_keys_are_wrapped_anew),
         TEST(without_the_foreign_ones_key_the_local_keys_go),
+        TEST(the_disabled_seal_opens_a_foreign_one_too),
         TEST(our_own_keys_damaged_are_refused_with_force_too),
         TEST(our_own_keys_whole_stay_ours_whoever_made_the_sums),
         TEST(foreign_keys_damaged_are_refused_as_far_as_one_can_tell),
