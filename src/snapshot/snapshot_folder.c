@@ -87,8 +87,20 @@ enum status snapshot_folder_prune(const struct snapshot_folder *folder)
     return prune(folder, &w);
 }
 
-enum status snapshot_folder_drop(const struct snapshot_folder *folder, const char *name)
+/* The name of the snapshot of this time. */
+static void name_of(const struct snapshot_folder *folder, int64_t time_ms, const char *ending,
+                    char ret_name[SNAPSHOT_NAME_MAX + 1])
 {
+    ASSERT(time_ms > 0 && time_ms < INT64_MAX / 1000000);
+    int n = snprintf(ret_name, SNAPSHOT_NAME_MAX + 1, "%s-%0*" PRId64 "%s", folder->prefix,
+                     (int)DIGITS, time_ms * 1000000, ending);
+    ASSERT(n > 0 && n <= SNAPSHOT_NAME_MAX);
+}
+
+enum status snapshot_folder_drop(const struct snapshot_folder *folder, int64_t time_ms)
+{
+    char name[SNAPSHOT_NAME_MAX + 1];
+    name_of(folder, time_ms, WHOLE, name);
     ASSERT(is_named(folder, name, WHOLE));
     TRY(fs_unlink(folder->fs, name));
     return fs_sync_dir(folder->fs, "");
@@ -229,13 +241,10 @@ enum status snapshot_folder_save(struct snapshot *s, const struct snapshot_folde
     struct sweep found;
     ASSERT(strlen(folder->prefix) <= SNAPSHOT_PREFIX_MAX && folder->bytes_max != 0);
     ASSERT(folder->retain != 0);
-    ASSERT(time_ms > 0 && time_ms < INT64_MAX / 1000000);
 
     reason->text[0] = '\0';
-    int n = snprintf(part, sizeof part, "%s-%0*" PRId64 PART, folder->prefix, (int)DIGITS,
-                     time_ms * 1000000);
-    ASSERT(n > 0 && (size_t)n < sizeof part);
-    (void)snprintf(ret_name, SNAPSHOT_NAME_MAX + 1, "%.*s", n - (int)strlen(".part"), part);
+    name_of(folder, time_ms, PART, part);
+    name_of(folder, time_ms, WHOLE, ret_name);
     enum status st = prune(folder, &found);
     if (st == ST_OK)
         st = must_be_free(folder->fs, ret_name);

@@ -43,7 +43,7 @@ NODISCARD enum status snapshot_folder_save(struct snapshot *s, const struct snap
                                            struct reason *reason);
 /* Delete the oldest snapshots until `retain` are left. ST_NOT_FOUND: the folder is gone. ST_IO. */
 NODISCARD enum status snapshot_folder_prune(const struct snapshot_folder *folder);
-/* Delete one snapshot. Statuses as fs_unlink. */
-NODISCARD enum status snapshot_folder_drop(const struct snapshot_folder *folder, const char *name);
+/* Delete the snapshot of this time. ST_NOT_FOUND: there is none. ST_IO. */
+NODISCARD enum status snapshot_folder_drop(const struct snapshot_folder *folder, int64_t time_ms);
 
 #endif

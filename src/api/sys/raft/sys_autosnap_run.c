@@ -5,9 +5,11 @@
  *      └──────────────── delete the oldest, or the new one if the end was refused ◀┘
  *
  * Both records are refused after the node stopped being active (node/service.h). A snapshot whose
- * end is refused is deleted again, and the next active node, which finds a begin without an end,
- * makes it instead. So one snapshot is kept for a slot, whichever nodes were active in it; only a
- * node that dies between rename and record leaves one more. */
+ * end is refused is deleted again. A node that dies, or that does not learn whether its end was
+ * recorded, leaves the file. The next active node finds a begin without an end, makes the snapshot
+ * instead, and then deletes the file of that begin if the nodes share the folder. So one snapshot
+ * is kept for a slot, whichever nodes were active in it. Only if the next attempt fails too, the
+ * file that was left stays, until it is among the oldest. */
 #include "api/sys/raft/sys_autosnap.h"
 #include "base/trace.h"
 #include "loop/loop_fs.h"
@@ -45,6 +47,7 @@ struct task {
     char path[AUTOSNAP_PATH_MAX + 1], prefix[SNAPSHOT_PREFIX_MAX + 1];
     uint64_t retain, bytes_max;
     int64_t due_ms, begun_ms;
+    int64_t left_ms; /* begin of an earlier snapshot whose end was not recorded; 0: none */
     const char *node;
 
     enum status st; /* how it ended */
@@ -95,7 +98,7 @@ static enum status choose(struct state_txn *txn, struct task *task, int64_t now_
         return ST_NOMEM;
     task->found = false;
     task->failing = 0;
-    task->begun_ms = 0;
+    task->begun_ms = task->left_ms = 0;
     state_walk(txn, BYTES(AUTOSNAP_CONFIGS), walk);
     while (state_walk_next(walk) && n++ < AUTOSNAP_MAX) {
         const char *name = arena_str(txn->arena, bytes_from(walk->key, strlen(AUTOSNAP_CONFIGS)));
@@ -122,6 +125,7 @@ static enum status stage_begin(struct state_txn *txn, void *ctx, int64_t now_ms)
             arena_format(txn->arena, "node %s did not finish the snapshot", status.begun_node);
         if (error == NULL)
             return ST_NOMEM;
+        task->left_ms = status.begun_ms;
         sys_autosnap_fail(&status, &config, error, now_ms);
         status.retry_ms = 0;
     }
@@ -174,6 +178,17 @@ static bool asked(void *ctx)
     return service_asked(ctx);
 }
 
+/* Delete the file of an earlier snapshot whose end was not recorded: this snapshot has replaced it.
+ */
+static void drop_left(const struct snapshot_folder *folder, const struct task *task)
+{
+    ASSERT(task->left_ms < task->begun_ms);
+    enum status st = task->left_ms != 0 ? snapshot_folder_drop(folder, task->left_ms) : ST_OK;
+    if (st != ST_OK && st != ST_NOT_FOUND)
+        trace(TRACE_WARN, "sys", "a replaced snapshot of the schedule %s stays: %s", task->name,
+              status_text(st));
+}
+
 /* Record the end, and delete what is too much afterwards. */
 static void finish(struct service *service, struct task *task, const struct snapshot_folder *folder)
 {
@@ -189,13 +204,14 @@ static void finish(struct service *service, struct task *task, const struct snap
     }
     ASSERT(folder != NULL);
     if (refused) {
-        st = snapshot_folder_drop(folder, task->file);
+        st = snapshot_folder_drop(folder, task->begun_ms);
         trace(st == ST_OK ? TRACE_INFO : TRACE_WARN, "sys",
               "the snapshot %s is left to the next active node", task->file);
         return;
     }
     atomic_fetch_add(&figures.saved, 1U);
     atomic_store(&figures.good_ms, task->begun_ms);
+    drop_left(folder, task);
     st = snapshot_folder_prune(folder);
     if (st != ST_OK) /* the next snapshot begins with the same deletion, and fails with its error */
         trace(TRACE_WARN, "sys", "the oldest snapshots of the schedule %s stay: %s", task->name,
