@@ -43,6 +43,11 @@ def local(folder, **more):
             "local_max_space": "64MiB", **more}
 
 
+def prefix_of(cluster):
+    """The default: two clusters with one folder do not delete each other's snapshots."""
+    return "holdfast-snapshot-" + cluster.active().call("GET", "/v1/sys/health").json["cluster_id"][:8]
+
+
 def status_of(node, name):
     answer = node.call("GET", f"{STATUS}/{name}")
     assert answer.status == 200, answer.body
@@ -74,7 +79,7 @@ def test_a_schedule_saves_verified_snapshots_and_keeps_the_newest(cluster, sched
     began = time.time_ns()
     assert schedule(**local(folder)).status == 204
     assert node.call("GET", f"{CONFIG}/{schedule.name}").data == {
-        "file_prefix": "holdfast-snapshot", "interval": 1, "local_max_space": 64 << 20,
+        "file_prefix": prefix_of(cluster), "interval": 1, "local_max_space": 64 << 20,
         "path_prefix": str(folder), "retain": 2, "storage_type": "local"}
     await_saved(folder, 1)
     first = saved(folder)[0]
@@ -84,7 +89,7 @@ def test_a_schedule_saves_verified_snapshots_and_keeps_the_newest(cluster, sched
     names = saved(folder)
     assert len(names) == 2, names
     for name in names:
-        assert re.fullmatch(r"holdfast-snapshot-\d{19}\.snap", name)
+        assert re.fullmatch(prefix_of(cluster) + r"-\d{19}\.snap", name)
         assert int(re.search(r"\d{19}", name)[0]) > began - 10**9
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
         done = verify(folder / name)
@@ -242,7 +247,8 @@ def test_foreign_files_stay_and_half_written_ones_go(cluster, schedule, folder):
         (folder / name).write_text("kept")
     (folder / "holdfast-snapshot-1700000000000000000.snap.part").write_text("half")
     (folder / "holdfast-snapshot-1700000000000000000.snap").write_text("old")
-    assert schedule(**local(folder, interval="1h", retain=1)).status == 204
+    assert schedule(**local(folder, interval="1h", retain=1,
+                            file_prefix="holdfast-snapshot")).status == 204
     await_true(lambda: len(saved(folder)) == len(foreign) + 1
                and "holdfast-snapshot-1700000000000000000.snap" not in saved(folder))
     assert set(foreign) < set(saved(folder))

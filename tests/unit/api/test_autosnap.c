@@ -16,16 +16,21 @@ static const struct sys_autosnap good = {.file_prefix = "a",
 static void a_configuration_is_kept_and_changed_by_field(void **ctx)
 {
     (void)ctx;
+    (void)snprintf(w.node.cluster_id, sizeof w.node.cluster_id, "01234567-89ab");
     (void)request(METHOD_GET, CONFIG "daily", NULL, 404);
     (void)request(METHOD_PUT, CONFIG "daily",
                   "{\"interval\":\"24h\",\"path_prefix\":\"/tmp/\",\"storage_type\":\"local\","
                   "\"local_max_space\":\"1MiB\"}",
                   204);
     assert_body_has(request(METHOD_GET, CONFIG "daily", NULL, 200),
-                    "{\"file_prefix\":\"holdfast-snapshot\",\"interval\":86400,"
+                    "{\"file_prefix\":\"holdfast-snapshot-01234567\",\"interval\":86400,"
                     "\"local_max_space\":1048576,\"path_prefix\":\"/tmp/\",\"retain\":1,"
                     "\"storage_type\":\"local\"}");
+    /* what was configured stays, also the prefix of an earlier build */
+    (void)request(METHOD_PUT, CONFIG "daily", "{\"file_prefix\":\"holdfast-snapshot\"}", 204);
     (void)request(METHOD_PUT, CONFIG "daily", "{\"retain\":7}", 204);
+    assert_body_has(request(METHOD_GET, CONFIG "daily", NULL, 200),
+                    "{\"file_prefix\":\"holdfast-snapshot\",");
     assert_body_has(request(METHOD_GET, CONFIG "daily", NULL, 200),
                     "\"path_prefix\":\"/tmp/\",\"retain\":7,");
     assert_body_has(request(METHOD_GET, STATUS "daily", NULL, 200),

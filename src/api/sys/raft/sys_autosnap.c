@@ -71,6 +71,18 @@ static enum status sys_autosnap_prepare(struct req *req)
     return st == ST_OK || st == ST_NOMEM ? st : req_fail(req, ST_INVALID, "%s", why.text);
 }
 
+/* A new configuration: presets, and a prefix that no other cluster has. Two clusters with one
+ * folder and one prefix would delete each other's snapshots. */
+static enum status take_first(struct req *req, struct sys_autosnap *config)
+{
+    struct node_status node;
+    if (config->has_file)
+        return ST_OK;
+    req->host->node_ops->status(req->host->node, &node);
+    config->file_prefix = arena_format(req->arena, "holdfast-snapshot-%.8s", node.cluster_id);
+    return config->file_prefix != NULL ? ST_OK : ST_NOMEM;
+}
+
 static void take_given(struct sys_autosnap *config, const struct sys_autosnap *in)
 {
     ASSERT(config != in);
@@ -127,10 +139,11 @@ static enum status sys_autosnap_write(struct req *req)
     ASSERT(req_in_txn(req));
     TRY(name_of(req, &name));
     enum status st = sys_autosnap_load(req->txn, name, &config);
-    if (st == ST_NOT_FOUND)
-        config = *in; /* with the presets of fields that were not given */
-    else
-        TRY(st);
+    if (st == ST_NOT_FOUND) {
+        config = *in;
+        st = take_first(req, &config);
+    }
+    TRY(st);
     take_given(&config, in);
     if (sys_autosnap_check(&config, &why) != ST_OK)
         return req_fail(req, ST_INVALID, "%s", why.text);

@@ -2,13 +2,13 @@
 #include "api/sys/raft/sys_autosnap.h"
 #include "text/utf8.h"
 
-#define PREFIX_DEFAULT "holdfast-snapshot"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 static const struct field config_fields[] = {
-    FIELD(struct sys_autosnap, file_prefix, STRING, .preset = PREFIX_DEFAULT,
+    FIELD(struct sys_autosnap, file_prefix, STRING, .preset = "",
           .has = offsetof(struct sys_autosnap, has_file),
-          .help = "How the names of the files begin: up to 64 letters, digits, '.', '_', '-'."),
+          .help = "How the names of the files begin: up to 64 letters, digits, '.', '_', '-'. At "
+                  "first holdfast-snapshot- and the first eight characters of the cluster's id."),
     FIELD(struct sys_autosnap, interval, DURATION,
           .has = offsetof(struct sys_autosnap, has_interval),
           .help = "Time between two snapshots, 1s to 87600h. Required at first."),
