@@ -75,6 +75,7 @@ static void take_reply(struct peer_unseal *p)
     enum status st = take_key(p, text_at(data != NULL ? data : reply, "sealed_key"), &why);
     if (st == ST_OK) {
         p->said.text[0] = '\0';
+        p->again_ms = ASK_AGAIN_MS;
         trace(TRACE_WARN, "node", "was unsealed by the active node (peer unseal)");
         return;
     }
