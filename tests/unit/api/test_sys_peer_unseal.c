@@ -2,12 +2,14 @@
 #include "api/api_world.h"
 
 #include "cluster/membership/join/peer_unseal.h"
+#include "router/pipeline/worker.h"
 #include "text/encode.h"
 
 #define PEER "/v1/sys/storage/raft/peer-unseal"
 
 static struct box_key key;
 static struct test_request asked;
+static char ask_body[512]; /* of the last request */
 
 static int set_up(void **ctx)
 {
@@ -33,11 +35,10 @@ static int tear_down(void **ctx)
 /* A request that `member` makes for itself (NULL: a client), in the name of `name`. */
 static struct test_request *ask_with(const char *member, const char *name, const char *public_key)
 {
-    static char body[512];
-    (void)snprintf(body, sizeof body, "{\"node_id\":\"%s\",\"public_key\":\"%s\"}", name,
+    (void)snprintf(ask_body, sizeof ask_body, "{\"node_id\":\"%s\",\"public_key\":\"%s\"}", name,
                    public_key);
     test_request_done(&asked);
-    test_request_init(&asked, METHOD_POST, PEER "/key", body);
+    test_request_init(&asked, METHOD_POST, PEER "/key", ask_body);
     asked.request.member = member;
     world_handle(&w, &asked);
     return &asked;
@@ -105,6 +106,32 @@ static void an_approval_serves_its_node_once(void **ctx)
     (void)ask("b", "b");
     assert_key_for("b");
     expect(ask("b", "b"), 403, "has no approval");
+    assert_body_has(request(METHOD_GET, PEER, NULL, 200), "\"approvals\":[]");
+}
+
+static struct test_request overtaking;
+
+/* The node asks once more while its earlier request is about to be committed. */
+static void overtake(struct world *world)
+{
+    test_request_init(&overtaking, METHOD_POST, PEER "/key", ask_body);
+    overtaking.request.member = "b";
+    world_take(world, &overtaking);
+    clock_run(&world->env);
+}
+
+static void of_two_requests_at_once_one_gets_the_key(void **ctx)
+{
+    (void)ctx;
+    turn(true);
+    approve("b");
+    w.before_propose = overtake;
+    expect(ask("b", "b"), 403, "has no approval"); /* run anew: its precondition had changed */
+    assert_int_equal(w.worker->reruns, 1);
+    assert_int_equal(overtaking.replies, 1);
+    test_request_done(&asked);
+    asked = overtaking;
+    assert_key_for("b");
     assert_body_has(request(METHOD_GET, PEER, NULL, 200), "\"approvals\":[]");
 }
 
@@ -183,6 +210,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(it_is_off_by_default),
         TEST(an_approval_serves_its_node_once),
+        TEST(of_two_requests_at_once_one_gets_the_key),
         TEST(only_the_member_itself_is_served),
         TEST(an_approval_goes_with_the_disk_with_revocation_and_with_the_switch),
         TEST(a_wrong_key_uses_nothing_up),
