@@ -44,6 +44,7 @@ static const char *const reach_names[REACHES] = {
     [REACH_ASKED_ONLY] = "record without its change",
     [REACH_MUTE_HANDOVER] = "handover without audit devices",
     [REACH_WATCH_TOLD] = "watcher told of a change",
+    [REACH_RECOVERED] = "lost majority recovered",
 };
 
 const char *reach_name(enum reach r)

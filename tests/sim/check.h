@@ -53,6 +53,7 @@ enum reach {
     REACH_ASKED_ONLY,
     REACH_MUTE_HANDOVER,
     REACH_WATCH_TOLD,
+    REACH_RECOVERED,
     REACHES
 };
 const char *reach_name(enum reach r);

@@ -174,4 +174,5 @@ void recover_majority(struct cluster *c, struct node *const *voters)
     haunt(c, &cast);
     cluster_await_service(c, "beside the former members");
     join_all(c, recovered);
+    c->tally.reached[REACH_RECOVERED]++;
 }
