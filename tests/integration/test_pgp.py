@@ -116,7 +116,7 @@ def test_unfit_keys_are_refused_by_name_and_nothing_is_initialised(gpg):
         for keys, words in (
             ([fit], ("pgp_keys: count mismatch", "1 keys for 2 shares")),
             ([fit] * 40, ("pgp_keys: count mismatch", "40 keys for 2 shares")),
-            ([fit, "keybase:someone"], ("pgp_keys[1]: a key is expected", "command line")),
+            ([fit, "keybase:someone"], ("pgp_keys[1]: a key is expected", "gpg --export")),
             ([fit, "not a key!"], ("pgp_keys[1]: the key is neither",)),
             ([fit, ""], ("pgp_keys[1]: the key is empty",)),
             ([fit, text(scratch.public("signs"))], ("pgp_keys[1]: the key is for signatures only",)),
