@@ -126,11 +126,11 @@ static enum status sys_rekey_backup_delete(struct req *req)
     return state_delete(req->txn, backup_key(sys_rekey_kind(req)));
 }
 
-#define BACKUP_ROWS(at, key)                                                                 \
+#define BACKUP_ROWS(at, key, more)                                                           \
     {.method = METHOD_GET,                                                                   \
      .path = at,                                                                             \
      .handler = sys_rekey_backup_read,                                                       \
-     .flags = ROUTE_OPERATOR,                                                                \
+     .flags = ROUTE_OPERATOR | (more),                                                       \
      .reply = &sys_rekey_backup_reply,                                                       \
      .help = "The backup of the new shares of the " key                                      \
              ", encrypted, by the fingerprint of each holder's PGP key."},                   \
@@ -141,10 +141,10 @@ static enum status sys_rekey_backup_delete(struct req *req)
     }
 
 static const struct route backup_routes[] = {
-    BACKUP_ROWS("rekey/backup", "seal's key"),
-    BACKUP_ROWS("rekey/recovery-key-backup", "recovery key"),
-    BACKUP_ROWS("rotate/root/backup", "seal's key"),
-    BACKUP_ROWS("rotate/recovery/backup", "recovery key"),
+    BACKUP_ROWS("rekey/backup", "seal's key", ROUTE_TOP_LEVEL),
+    BACKUP_ROWS("rekey/recovery-key-backup", "recovery key", ROUTE_TOP_LEVEL),
+    BACKUP_ROWS("rotate/root/backup", "seal's key", 0),
+    BACKUP_ROWS("rotate/recovery/backup", "recovery key", 0),
 };
 
 const struct route_table sys_rekey_backup_table = {backup_routes, ARRAY_LEN(backup_routes)};
