@@ -79,7 +79,8 @@ def test_what_upstream_switches_off_is_off_here(cluster):
     sudo = 'path "sys/*" { capabilities = ["create", "read", "update", "delete", "list"%s] }'
     weak, strong = cluster.limited(sudo % ""), cluster.limited(sudo % ', "sudo"')
     for method in ("GET", "LIST", "PUT", "DELETE"):
-        for path, status in ("raw/core/mounts", 404), ("internal/inspect/router/root", 400):
+        for path, status in (("raw/core/mounts", 404), ("internal/inspect/router/root", 400),
+                             ("pprof", 501), ("pprof/heap", 501)):
             body = {"value": "x"} if method == "PUT" else None
             assert node.call(method, f"/v1/sys/{path}", body, strong).status == status
             assert node.call(method, f"/v1/sys/{path}", body, weak).status == 403

@@ -58,11 +58,13 @@ static enum status nothing(struct req *req)
     return req_reply(req, &two);
 }
 
-#define ABSENT(pattern, what)                                                   \
-    {                                                                           \
-        .method = METHOD_GET, .path = (pattern), .handler = absent,             \
-        .flags = ROUTE_ABSENT | ROUTE_FREE_BODY, .help = what " are not built." \
+#define ABSENT_WITH(pattern, what, more)                                                 \
+    {                                                                                    \
+        .method = METHOD_GET, .path = (pattern), .handler = absent,                      \
+        .flags = ROUTE_ABSENT | ROUTE_FREE_BODY | (more), .help = what " are not built." \
     }
+#define ABSENT(pattern, what) ABSENT_WITH(pattern, what, 0)
+#define ABSENT_SUDO(pattern, what) ABSENT_WITH(pattern, what, ROUTE_SUDO)
 
 #define OFF(pattern, reply, text)                                          \
     {                                                                      \
@@ -121,7 +123,7 @@ static const struct route absent_routes[] = {
     ABSENT("plugins/*path", "Plugins from outside the program"),
     ABSENT("policies/egp/*name", "Policies in code"),
     ABSENT("policies/rgp/*name", "Policies in code"),
-    ABSENT("pprof/*path", "Profiles of a running node"),
+    ABSENT_SUDO("pprof/*path", "Profiles of a running node"),
     OFF("raw/*path", raw_is_off, "Raw storage: switched off."),
     ABSENT("replication/*path", "Links between clusters"),
     ABSENT("seal-backend-status", "Several seals side by side"),
