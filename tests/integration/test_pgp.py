@@ -156,6 +156,24 @@ def test_the_command_line_reads_keys_from_files(gpg, tmp_path):
         assert cli.json("status")["sealed"] is False
 
 
+def test_the_command_line_encrypts_recovery_keys(gpg, tmp_path):
+    armour, binary = tmp_path / "curve25519.asc", tmp_path / "rsa.gpg"
+    armour.write_bytes(gpg.public("curve25519", "--armor"))
+    binary.write_bytes(gpg.public("rsa"))
+    with FreshStatic() as cluster:
+        cli = Cli(cluster, tmp_path)
+        init = ("operator", "init", "-recovery-shares=2", "-recovery-threshold=2")
+        assert "keybase" in cli(*init, "-recovery-pgp-keys=keybase:x", code=1).stderr
+        assert "count mismatch" in cli(*init, f"-recovery-pgp-keys={armour}", code=2).stderr
+        shown = cli(*init, f"-recovery-pgp-keys={armour},{binary}").stdout
+        coded = [line.split(": ")[1] for line in shown.splitlines() if "Recovery Key " in line]
+        shares = [gpg.decrypt(base64.b64decode(each)) for each in coded]
+        cluster.token = shown.split("Initial Root Token: ")[1].split("\n")[0]
+        assert len(set(shares)) == 2
+        cluster.await_up()
+        assert is_root(cluster.nodes[0], generate(cluster.nodes, shares))
+
+
 @pytest.fixture(scope="module")
 def shamir():
     with ShamirCluster() as c:
@@ -347,6 +365,20 @@ def test_new_recovery_keys_are_encrypted_and_kept(gpg):
         for path in ("/v1/sys/rotate/recovery/backup", "/v1/sys/rekey/recovery-key-backup"):
             call(node, "DELETE", path, token=token, status=204)
         refused(node.call("GET", "/v1/sys/rekey/recovery-key-backup", token=token), "no backed-up")
+
+        # the newer paths, with a token
+        path = "/v1/sys/rotate/recovery"
+        refused(node.call("PUT", f"{path}/init", {**wishes(gpg, "rsa"), "pgp_keys": ["keybase:x"]},
+                          token=token), "pgp_keys[0]: a key is expected")
+        begun = call(node, "PUT", f"{path}/init", wishes(gpg, "rsa", "nistp256", backup=True),
+                     token)["data"]
+        assert begun["pgp_fingerprints"] == [gpg.fingerprint("rsa"), gpg.fingerprint("nistp256")]
+        made = give(node, begun["nonce"], shares, f"{path}/update", token)["data"]
+        newer = decrypted(gpg, made)
+        assert made["backup"] is True and not set(newer) & set(shares)
+        kept = call(node, "GET", f"{path}/backup", token=token)["data"]
+        assert sum(by_fingerprint(gpg, kept).values(), []) == newer
+        assert is_root(node, generate(cluster.nodes, newer))
 
 
 def test_the_command_line_makes_keys_for_holders_and_shows_their_backup(gpg, tmp_path):
