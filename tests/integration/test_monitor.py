@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import select
+import socket
 import subprocess
 import time
 
@@ -14,15 +15,16 @@ FOLLOWERS = 16
 
 
 @contextlib.contextmanager
-def following(node, query="", token=None):
+def following(node, query="", token=None, connection=None):
     """The reply to a request to follow the log; its body goes on until the block ends."""
-    connection = node.connect(60)
+    connection = connection or node.connect(60)
     headers = {"X-Vault-Token": node.cluster.token if token is None else token}
     try:
         connection.request("GET", PATH + query, headers=headers)
         reply = connection.getresponse()
+        body = None if reply.status == 200 else reply.read()  # that of a follower does not end
         note(node.client_port, "GET", PATH + query, None, headers,
-             Answer(reply.status, reply.headers, None))  # the body has not ended
+             Answer(reply.status, reply.headers, body))
         yield reply
     finally:
         connection.close()
@@ -94,6 +96,34 @@ def test_a_follower_that_stands_still_holds_up_nothing(cluster):
         for i in range(300):
             assert node.call("PUT", "/v1/kv/monitor", {"n": i}).status == 204
             begin_and_end_maintenance(node)
+
+
+def narrow(node):
+    """A connection that takes little until its client reads."""
+    tcp = socket.socket()
+    tcp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+    tcp.settimeout(60)
+    tcp.connect(("127.0.0.1", node.client_port))
+    connection = node.connect(60)
+    connection.sock = node.cluster.tls.wrap_socket(tcp, server_hostname="127.0.0.1")
+    return connection
+
+
+def test_a_follower_that_never_reads_is_cut_and_its_place_is_free_again(cluster):
+    node, query = cluster.active(), "?log_level=debug&log_format=json"
+    with contextlib.ExitStack() as stack:
+        for _ in range(FOLLOWERS):
+            assert stack.enter_context(
+                following(node, query, connection=narrow(node))).status == 200
+        assert node.call("GET", PATH).status == 503
+        deadline, free = time.monotonic() + 120, False
+        while not free:
+            assert time.monotonic() < deadline
+            for _ in range(50):
+                begin_and_end_maintenance(node)
+            with following(node) as reply:
+                free = reply.status == 200
 
 
 def test_followers_do_not_hold_up_the_end_of_a_node():
