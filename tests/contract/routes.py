@@ -76,7 +76,7 @@ def method_of(record):
     query = urllib.parse.parse_qs(record["query"])
     if record["method"] == "GET" and "help" in query:
         return "HELP"
-    truths = ("1", "t", "T", "true", "TRUE")
+    truths = ("1", "t", "T", "true", "TRUE", "True")
     if record["method"] == "SCAN" or (
         record["method"] == "GET"
         and any(query.get(name, ["0"])[0] in truths for name in ("list", "scan"))

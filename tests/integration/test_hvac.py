@@ -8,7 +8,7 @@ import urllib.parse
 
 import hvac
 import pytest
-from hvac import exceptions
+from hvac import adapters, exceptions
 
 from cluster import PATIENCE_S, Answer, Cluster, note
 from gnupg import Gpg
@@ -22,16 +22,18 @@ def heard(response, **_):
     """What the client asked and was told goes where the calls of all other tests go."""
     asked = response.request
     url = urllib.parse.urlsplit(asked.url)
-    answer = Answer(response.status_code, response.headers, response.content)
+    endless = url.path == "/v1/sys/monitor" and response.status_code == 200
+    body = None if endless else response.content
+    answer = Answer(response.status_code, response.headers, body)
     target = urllib.parse.urlunsplit(("", "", url.path, url.query, ""))
     note(url.port, asked.method, target, asked.body, asked.headers, answer, "hvac")
 
 
-def connect(node, token=None):
+def connect(node, token=None, **more):
     """A client of one node, as a user makes it: address, certificate authority, token."""
     node.cluster.secrets.add("a token", token or "")
     ca = str(node.cluster.dir / "tls" / "tls-ca.pem")
-    client = hvac.Client(url=node.url, token=token, verify=ca, timeout=120)
+    client = hvac.Client(url=node.url, token=token, verify=ca, timeout=120, **more)
     client.session.hooks["response"].append(heard)
     return client
 
@@ -235,11 +237,101 @@ def test_shares_and_tokens_are_encrypted_for_their_holders():
                                     backup=True)
             assert begun["pgp_fingerprints"] == [key]
             new = sys.rekey_multi(keys=keys, nonce=begun["nonce"])
-            assert sys.read_backup_keys()["data"]["keys"] == {key: new["keys"]}
+            kept = sys.read_backup_keys()
+            assert kept["keys"] == kept["data"]["keys"] == {key: new["keys"]}
             with pytest.raises(exceptions.InvalidRequest, match="no backed-up keys"):
                 sys.read_backup_keys(recovery_key=True)
+            client = connect(made.nodes[0], token)
+            client.delete("sys/rekey/backup")  # the client has no function for it
+            with pytest.raises(exceptions.InvalidRequest, match="no backed-up keys"):
+                sys.read_backup_keys()
+            rotate(client, "root", gpg, [gpg.decrypt(bytes.fromhex(new["keys"][0]))])
         finally:
             made.__exit__(None, None, None)
+
+
+def rotate(client, what, gpg, keys):
+    """Replace the shares by the newer paths, for which the client has no functions; the new ones."""
+    path, text = f"sys/rotate/{what}", base64.b64encode(gpg.public("holder")).decode()
+    wanted = {"secret_shares": 2, "secret_threshold": 2, "pgp_keys": [text] * 2, "backup": True,
+              "require_verification": True}
+    assert client.read(f"{path}/init")["data"]["started"] is False
+    client.write_data(f"{path}/init", data=wanted)
+    with pytest.raises(exceptions.InvalidRequest, match="already in progress"):
+        client.write_data(f"{path}/init", data=wanted)
+    client.delete(f"{path}/init")
+    with pytest.raises(exceptions.InvalidRequest, match=r"pgp_keys\[1\]: the key"):
+        client.write_data(f"{path}/init", data={**wanted, "pgp_keys": [text, "none"]})
+    begun = client.write_data(f"{path}/init", data=wanted)["data"]
+    assert begun["pgp_fingerprints"] == [gpg.fingerprint("holder")] * 2
+    for key in keys:
+        given = {"key": key, "nonce": begun["nonce"]}
+        made = client.write_data(f"{path}/update", data=given)["data"]
+    assert made["complete"] and made["backup"]
+    shares = [gpg.decrypt(bytes.fromhex(share)) for share in made["keys"]]
+    kept = client.read(f"{path}/backup")["data"]
+    assert kept["keys"] == {gpg.fingerprint("holder"): made["keys"]}
+    client.delete(f"{path}/backup")
+    with pytest.raises(exceptions.InvalidRequest, match="no backed-up keys"):
+        client.read(f"{path}/backup")
+    client.delete(f"{path}/verify")
+    nonce = client.read(f"{path}/verify")["data"]["nonce"]
+    for share in shares:
+        done = client.write_data(f"{path}/verify", data={"key": share, "nonce": nonce})["data"]
+    assert done["complete"]
+    return shares
+
+
+def test_recovery_shares_are_encrypted_backed_up_and_replaced():
+    made = Cluster(size=1)
+    with Gpg() as gpg:
+        key, text = gpg.make("holder"), base64.b64encode(gpg.public("holder")).decode()
+        try:
+            made.start()
+            made.await_formed()
+            answer = connect(made.nodes[0]).sys.initialize(
+                recovery_shares=2, recovery_threshold=2, recovery_pgp_keys=[text] * 2)
+            made.token = answer["root_token"]
+            keys = [gpg.decrypt(bytes.fromhex(share)) for share in answer["recovery_keys"]]
+            made.await_up()
+            made.await_feature_level()
+            client = connect(made.nodes[0], made.token)
+            sys = client.sys
+            assert sys.read_rekey_progress(recovery_key=True)["started"] is False
+            wanted = {"secret_shares": 2, "secret_threshold": 2, "pgp_keys": [text] * 2,
+                      "backup": True, "recovery_key": True}
+            sys.start_rekey(**wanted)
+            assert sys.cancel_rekey(recovery_key=True).status_code == 204
+            begun = sys.start_rekey(**wanted)
+            assert begun["pgp_fingerprints"] == [key] * 2
+            new = sys.rekey_multi(keys=keys, nonce=begun["nonce"], recovery_key=True)
+            keys = [gpg.decrypt(bytes.fromhex(share)) for share in new["keys"]]
+            kept = sys.read_backup_keys(recovery_key=True)
+            assert kept["keys"] == kept["data"]["keys"] == {key: new["keys"]}
+            client.delete("sys/rekey/recovery-key-backup")
+            with pytest.raises(exceptions.InvalidRequest, match="no backed-up keys"):
+                sys.read_backup_keys(recovery_key=True)
+            keys = rotate(client, "recovery", gpg, keys)
+            begun = sys.start_root_token_generation(pgp_key=text)
+            sys.generate_root(key=keys[0], nonce=begun["nonce"])
+            done = sys.generate_root(key=keys[1], nonce=begun["nonce"])
+            token = gpg.decrypt(base64.b64decode(done["encoded_token"]))
+            assert connect(made.nodes[0], token).is_authenticated()
+        finally:
+            made.__exit__(None, None, None)
+
+
+def test_a_node_joins_by_no_other_provider_than_dns():
+    with Cluster(size=1) as made:
+        bare = made.add_bare("node2", join="api")
+        bare.start()
+        made.await_health({501}, [bare])
+        client = connect(bare)
+        with pytest.raises(exceptions.InvalidRequest, match="dns is available, not aws"):
+            client.write_data("sys/storage/raft/join",
+                              data={"auto_join": "provider=aws tag_key=a tag_value=b"})
+        with pytest.raises(exceptions.InvalidRequest, match="leader_api_addr"):
+            client.sys.join_raft_cluster("")
 
 
 def test_a_step_down_gives_another_node_the_lead():
@@ -261,6 +353,58 @@ def test_the_keyring_is_rotated(client):
     after = client.sys.get_encryption_key_status()
     assert after["data"]["term"] == before["term"] + 1 == after["term"]
     assert client.key_status["term"] == after["term"]
+
+
+def test_the_keyring_is_rotated_by_itself(client):
+    before = client.read("sys/rotate/config")["data"]
+    wanted = {"enabled": True, "max_operations": 2000000, "interval": "24h"}
+    assert client.write_data("sys/rotate/config", data=wanted).status_code == 204
+    after = client.read("sys/rotate/config")["data"]
+    assert after == {"enabled": True, "max_operations": 2000000, "interval": "24h0m0s"}
+    with pytest.raises(exceptions.InvalidRequest, match="max_operations"):
+        client.write_data("sys/rotate/config", data={"max_operations": 1})
+    client.write_data("sys/rotate/config", data=before)
+
+
+def test_a_node_is_reloaded_and_its_log_followed(cluster):
+    node = cluster.standbys()[0]
+    client, raw = connect(node, cluster.token), connect(node, cluster.token,
+                                                        adapter=adapters.RawAdapter)
+    with pytest.raises(exceptions.InvalidRequest, match="unknown log level"):
+        raw.adapter.get("/v1/sys/monitor?log_level=loud")
+    path = "/v1/sys/monitor?log_level=debug&log_format=json"
+    with raw.adapter.get(path, stream=True) as reply:
+        assert client.write_data("sys/config/reload/log_level").status_code == 204
+        for line in reply.iter_lines(chunk_size=1):
+            if json.loads(line)["@message"] == "an operator reloads log_level":
+                break
+    with pytest.raises(exceptions.InvalidRequest, match="log_level or license is expected"):
+        client.write_data("sys/config/reload/nothing")
+
+
+def test_headers_for_web_pages_and_the_catalog(client):
+    path = "sys/config/ui/headers"
+    client.write_data(f"{path}/X-Py", data={"values": ["one", "two"]})
+    assert client.list(path)["data"]["keys"] == ["X-Py"]
+    assert client.read(f"{path}/X-Py")["data"]["value"] == "one"
+    with pytest.raises(exceptions.InvalidRequest, match="X-Vault"):
+        client.write_data(f"{path}/X-Vault-Py", data={"values": "one"})
+    client.delete(f"{path}/X-Py")
+    assert client.read(f"{path}/X-Py") is None
+    assert "kv" in client.read("sys/plugins/catalog")["data"]["secret"]
+
+
+def test_what_is_switched_off_replies_as_upstream_does(client):
+    assert client.read("sys/raw/core/mounts") is client.list("sys/raw/core") is None
+    with pytest.raises(exceptions.InvalidPath):
+        client.write_data("sys/raw/core/mounts", data={"value": "x"})
+    with pytest.raises(exceptions.InvalidRequest, match="introspection_endpoint"):
+        client.read("sys/internal/inspect/router/root")
+    for which in ("", "/monthly", "/export"):
+        assert client.read(f"sys/internal/counters/activity{which}").status_code == 204
+    for which in ("", "/heap", "/profile"):
+        with pytest.raises(exceptions.VaultNotInitialized, match="Profiles"):  # its name for 501
+            client.read(f"sys/pprof{which}")
 
 
 def test_mounts_are_made_tuned_moved_and_removed(client):
