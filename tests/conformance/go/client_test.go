@@ -4,6 +4,8 @@
 // VAULT_CACERT, VAULT_TOKEN). HOLDFAST_NODES has the addresses of all nodes, HOLDFAST_SEALED those
 // of a second cluster that was not initialised yet, HOLDFAST_AUTHORITY the folder with its
 // certificate authority, and HOLDFAST_BARE the address of a node that waits to join it.
+// HOLDFAST_HOLDERS and HOLDFAST_RECOVERING have those of two nodes that were not initialised either: of
+// the first with key shares, of the second with a key that unseals it.
 // HOLDFAST_LAMPS has the address of a node whose engine at lamp/ lends, HOLDFAST_LAMPS_TOKEN its token.
 package conformance
 

@@ -102,6 +102,31 @@ func TestHeadersOfTheUserInterface(t *testing.T) {
 	refused(t, err, 400, "X-Vault")
 }
 
+func TestPathsThatAreSwitchedOff(t *testing.T) {
+	client := connect(t)
+	for path, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"sys/raw/core/mounts":              {404, "unsupported path"},
+		"sys/internal/inspect/router/root": {400, "introspection_endpoint"},
+		"sys/pprof":                        {501, "Profiles of a running node are not built"},
+		"sys/pprof/heap":                   {501, "Profiles of a running node are not built"},
+	} {
+		_, err := client.RawRequest(client.NewRequest("GET", "/v1/"+path))
+		refused(t, err, want.status, want.text)
+	}
+	if secret := got(client.Logical().Read("sys/raw/core/mounts"))(t); secret != nil {
+		t.Fatalf("raw storage has %+v", secret)
+	}
+	for _, path := range []string{"", "/monthly", "/export"} {
+		secret := got(client.Logical().Read("sys/internal/counters/activity" + path))(t)
+		if secret != nil {
+			t.Fatalf("clients are counted: %+v", secret)
+		}
+	}
+}
+
 func TestBackupsOfTheRecoveryKey(t *testing.T) {
 	sys := connect(t).Sys()
 	_, err := sys.RekeyRetrieveRecoveryBackup()

@@ -63,6 +63,9 @@ func join(t *testing.T, client *api.Client, keys []string) {
 	equal(t, got(bare.Sys().SealStatus())(t).Initialized, false)
 	_, err := bare.Sys().RaftJoin(&api.RaftJoinRequest{})
 	refused(t, err, http.StatusBadRequest, "leader_api_addr")
+	_, err = bare.Sys().RaftJoin(&api.RaftJoinRequest{AutoJoin: "provider=aws tag_key=a tag_value=b",
+		AutoJoinScheme: "https", AutoJoinPort: 8200})
+	refused(t, err, http.StatusBadRequest, "only the provider dns is available, not aws")
 	request := &api.RaftJoinRequest{
 		LeaderAPIAddr: leader,
 		LeaderCACert:  file(t, "HOLDFAST_AUTHORITY", "tls-ca.pem"),
