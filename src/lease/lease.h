@@ -13,6 +13,8 @@
  *                                     of a build of the first feature level: that was issued at
  *                                     TIME, in ms, or before
  *   s/unfinished/NS/lease/PREFIXforce   the same, and leases that cannot be ended are dropped
+ *   s/ns/NS/lease-skipped/PREFIX      "TIME VERSION ": at TIME a mark had met every lease below
+ *                                     PREFIX that existed in VERSION, and could end none
  *
  * 1. A lease of a kind without `indexed` has a record, a key below token-lease/ if a token has it
  *    and, unless it never expires, an entry of the expiry index. Only the functions of this folder
@@ -72,8 +74,10 @@ struct lease_ended {
 NODISCARD enum status lease_end_one(const struct lease_scope *scope, const char *id, bool force,
                                     struct lease_ended *ended);
 /* Stage the end of every lease below `prefix`, which ends in '/'. Unless `all` is set in the
- * result, there are more than LEASE_STEPS_MAX leases, and they end later. Leases that cannot be
- * ended stay; with `force` they are dropped. As state_put. */
+ * result, there are more than LEASE_STEPS_MAX leases, and they end later. A repeated request
+ * sets `all` in the end, also if more than LEASE_STEPS_MAX leases cannot be ended and nothing else
+ * changes below `prefix`. Leases that cannot be ended stay; with `force` they are dropped. As
+ * state_put. */
 NODISCARD enum status lease_end_below(const struct lease_scope *scope, const char *prefix,
                                       bool force, struct lease_ended *ret_ended);
 /* Stage the end of the leases that a token has, which has ended: of *steps leases at most, and take

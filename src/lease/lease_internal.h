@@ -7,6 +7,9 @@
 /* Kinds of keys (state/ns_key.h). */
 #define LEASE_INDEX "lease"
 #define LEASE_TOKENS "token-lease"
+#define LEASE_SKIPPED "lease-skipped"
+
+enum { LEASE_NOTE_MS = 60 * 1000 }; /* life of a note below lease-skipped/ */
 
 /* Whether a failure is one of the transaction, not of the lease: the transaction fails, and a later
  * one may succeed. */

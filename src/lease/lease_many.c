@@ -2,11 +2,16 @@
  *
  *   lease_end_below ──few──▶ all ended
  *                   └─many─▶ mark ──upkeep: some of them in each transaction──▶ mark gone
+ *                                              └─many are left, nothing changed─▶ note of it
  *
- * The marks are the only record of this work, so another node can go on where one stopped. */
+ * The marks are the only record of this work, so another node can go on where one stopped. A client
+ * that waits repeats its request. The first mark ends what can be ended. If more leases are left
+ * than one transaction ends, the next mark finds only these; then the note tells the client that
+ * the work is done. */
 #include "base/trace.h"
 #include "lease/lease_internal.h"
 #include "state/feature.h"
+#include "state/ns_key.h"
 #include "text/value.h"
 
 #include <inttypes.h>
@@ -155,6 +160,127 @@ static enum status put_part_mark(const struct lease_scope *s, const struct part 
     return state_put_exempt(s->txn, mark, buf_bytes(&value)); /* exempt: the mark serves deletion */
 }
 
+/* Take the bytes up to the next space, and the space. */
+static bool take_word(struct reader *r, struct bytes *ret_word)
+{
+    const uint8_t *space = memchr(r->at, ' ', reader_left(r));
+    if (space == NULL)
+        return false;
+    *ret_word = reader_take(r, (size_t)(space - r->at));
+    (void)reader_take(r, 1); /* the space */
+    return true;
+}
+
+/* Read what put_part_mark stored. */
+static enum status read_part_mark(const struct state_value *stored, struct part *part)
+{
+    struct reader r = reader_of(stored->value);
+    struct bytes time, version;
+    int64_t n;
+
+    if (!take_word(&r, &time) || text_int_parse(time, &part->before_ms) != ST_OK)
+        return ST_CORRUPT;
+    part->from = bytes_of(r.at, reader_left(&r));
+    part->by_time = !take_word(&r, &version) || text_int_parse(version, &n) != ST_OK || n < 0;
+    if (part->by_time)
+        return ST_OK;
+    ASSERT(stored->modified != 0); /* an earlier transaction wrote the mark */
+    part->version = n != 0 ? (uint64_t)n : stored->modified;
+    part->from = bytes_of(r.at, reader_left(&r));
+    return ST_OK;
+}
+
+/* Whether a mark that is stored means every lease below the prefix: none was issued, renewed or
+ * ended since. A new mark would only begin the walk again. */
+static enum status is_marked(const struct lease_scope *s, const struct part *part,
+                             struct bytes below, bool *ret_marked)
+{
+    struct part stored_part = {.prefix = part->prefix};
+    struct state_value stored;
+    struct bytes mark;
+
+    ASSERT(below.len != 0);
+    ASSERT(state_count(s->txn, below) > LEASE_STEPS_MAX);
+    *ret_marked = false;
+    TRY(mark_key(s, part, &mark));
+    enum status st = state_get(s->txn, mark, &stored);
+    if (st == ST_OK)
+        st = read_part_mark(&stored, &stored_part);
+    if (st == ST_OK)
+        *ret_marked = !stored_part.by_time && state_changed(s->txn, below) <= stored_part.version;
+    return st == ST_NOT_FOUND || st == ST_CORRUPT ? ST_OK : st;
+}
+
+static enum status note_key(const struct lease_scope *s, const char *prefix, struct bytes *ret_key)
+{
+    return state_ns_key(s->txn->arena, s->ns, LEASE_SKIPPED, bytes_str(prefix), NULL, ret_key);
+}
+
+/* A mark has met every lease below its prefix. Note it if the mark could end none of them, and they
+ * are too many to find that out in one transaction. */
+static enum status note_skipped(const struct lease_scope *s, const struct part *part)
+{
+    CLEANUP(buf_done) struct buf value = {0};
+    struct bytes below, note;
+
+    ASSERT(part->ended.all);
+    ASSERT(part->by_time || part->version != 0);
+    TRY(lease_prefix(s->txn->arena, s->ns, part->prefix, &below));
+    if (part->by_time || part->force || state_count(s->txn, below) <= LEASE_STEPS_MAX ||
+        state_changed(s->txn, below) > part->version)
+        return ST_OK;
+    buf_add_format(&value, "%lld %" PRIu64 " ", (long long)s->now_ms, part->version);
+    TRY(buf_status(&value));
+    TRY(note_key(s, part->prefix, &note));
+    return state_put_exempt(s->txn, note, buf_bytes(&value));
+}
+
+/* Use the note of a mark: *ret_known says that no lease below the prefix can be ended. Each note
+ * serves one request, soon, because the build that runs later may read the leases. */
+static enum status take_note(const struct lease_scope *s, const struct part *part,
+                             struct bytes below, bool *ret_known)
+{
+    struct part noted = {.prefix = part->prefix};
+    struct state_value stored;
+    struct bytes note;
+    uint64_t newest;
+
+    ASSERT(!part->force && below.len != 0);
+    *ret_known = false;
+    TRY(note_key(s, part->prefix, &note));
+    enum status st = state_get(s->txn, note, &stored);
+    if (st == ST_OK)
+        st = read_part_mark(&stored, &noted); /* a note has the form of a mark without a key */
+    if (st == ST_NOT_FOUND || st == ST_CORRUPT)
+        return ST_OK;
+    TRY(st);
+    if (noted.by_time || state_changed(s->txn, below) > noted.version ||
+        s->now_ms - noted.before_ms > LEASE_NOTE_MS)
+        return ST_OK;
+    TRY(state_newest(s->txn, below, &newest)); /* a precondition from here on */
+    ASSERT(newest <= noted.version);
+    *ret_known = true;
+    return state_delete(s->txn, note);
+}
+
+/* Leave the leases to the active node, unless it is known that none of them can be ended. */
+static enum status end_later(const struct lease_scope *s, const struct part *part,
+                             struct bytes below, struct lease_ended *ret_ended)
+{
+    bool known = false, marked;
+    ASSERT(part->version == 0 && !part->by_time); /* as in a mark that is written */
+    ASSERT(!ret_ended->all && ret_ended->skipped == 0);
+    if (!part->force)
+        TRY(take_note(s, part, below, &known));
+    if (known) {
+        *ret_ended =
+            (struct lease_ended){.all = true, .skipped = (unsigned)state_count(s->txn, below)};
+        return ST_OK;
+    }
+    TRY(is_marked(s, part, below, &marked));
+    return marked ? ST_OK : put_part_mark(s, part);
+}
+
 enum status lease_end_below(const struct lease_scope *s, const char *prefix, bool force,
                             struct lease_ended *ret_ended)
 {
@@ -168,10 +294,10 @@ enum status lease_end_below(const struct lease_scope *s, const char *prefix, boo
     *ret_ended = (struct lease_ended){0};
     TRY(state_has_feature(s->txn, EXPIRY_FEATURE, &raised));
     TRY(lease_prefix(s->txn->arena, s->ns, prefix, &below));
-    /* The mark means every lease that exists when the mark is written. So this transaction reads no
-     * lease, and conflicts with none that is issued, renewed or ended meanwhile. */
+    /* A mark means every lease that exists when the mark is written. So a transaction that writes a
+     * mark reads no lease, and conflicts with none that is issued, renewed or ended meanwhile. */
     if (raised && state_count(s->txn, below) > LEASE_STEPS_MAX)
-        return put_part_mark(s, &part);
+        return end_later(s, &part, below, ret_ended);
     /* A lease that is issued meanwhile is a conflict: the walk alone is no precondition. */
     TRY(state_newest(s->txn, below, &newest));
     part.version = state_version(s->txn);
@@ -219,36 +345,6 @@ static struct lease_scope scope_of(const struct expiry_task *task)
         .txn = task->txn, .ns = task->ns, .kinds = task->leases, .now_ms = task->now_ms};
 }
 
-/* Take the bytes up to the next space, and the space. */
-static bool take_word(struct reader *r, struct bytes *ret_word)
-{
-    const uint8_t *space = memchr(r->at, ' ', reader_left(r));
-    if (space == NULL)
-        return false;
-    *ret_word = reader_take(r, (size_t)(space - r->at));
-    (void)reader_take(r, 1); /* the space */
-    return true;
-}
-
-/* Read what put_part_mark stored. */
-static enum status read_part_mark(const struct state_value *stored, struct part *part)
-{
-    struct reader r = reader_of(stored->value);
-    struct bytes time, version;
-    int64_t n;
-
-    if (!take_word(&r, &time) || text_int_parse(time, &part->before_ms) != ST_OK)
-        return ST_CORRUPT;
-    part->from = bytes_of(r.at, reader_left(&r));
-    part->by_time = !take_word(&r, &version) || text_int_parse(version, &n) != ST_OK || n < 0;
-    if (part->by_time)
-        return ST_OK;
-    ASSERT(stored->modified != 0); /* an earlier transaction wrote the mark */
-    part->version = n != 0 ? (uint64_t)n : stored->modified;
-    part->from = bytes_of(r.at, reader_left(&r));
-    return ST_OK;
-}
-
 /* Read the name of a mark. */
 static enum status read_part_name(struct arena *arena, const char *id, struct part *part)
 {
@@ -277,7 +373,10 @@ static enum status follow_mark(const struct expiry_task *task, unsigned *steps)
     TRY(end_part(&scope, &part));
     ASSERT(part.steps <= *steps && (part.ended.all || part.steps == 0));
     *steps = part.steps;
-    return part.ended.all ? state_delete(task->txn, mark) : put_part_mark(&scope, &part);
+    if (!part.ended.all)
+        return put_part_mark(&scope, &part);
+    TRY(note_skipped(&scope, &part));
+    return state_delete(task->txn, mark);
 }
 
 static enum status lease_expire(const struct expiry_task *task)

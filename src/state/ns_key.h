@@ -7,7 +7,8 @@
  *   s/ns/ID/token-kind/…     tokens of other APIs than the secrets service; auth/token_store.h
  *   s/ns/ID/cubby/ID/…       what a token keeps for itself; deleted with the token
  *   s/ns/ID/accessor/TEXT    the token of an accessor that is not derived from its id
- *   s/ns/ID/lease/LEASE      the index of leases; lease/lease.h, with token-lease/
+ *   s/ns/ID/lease/LEASE      the index of leases; lease/lease.h, with token-lease/ and
+ *                            lease-skipped/
  *   s/ns/ID/config/NAME      a setting of the cluster
  *   s/ns/ID/policy/NAME      a policy; auth/policy.h. registry-policy/ is of auth/registry
  *   s/ns/ID/registry/…       the last bootstrap of the registry's tokens

@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-enum { REVOKE_POLL_MS = 100, REVOKE_WAIT_MS = 10 * 60 * 1000 };
+enum { REVOKE_POLL_MS = 100, REVOKE_POLL_MS_MAX = 2000, REVOKE_WAIT_MS = 10 * 60 * 1000 };
 
 /* Open the body and write the member lease_id. */
 static void open_body(struct cli *cli, struct text_writer *w)
@@ -38,16 +38,19 @@ static int cmd_lease_renew(struct cli *cli)
 }
 
 /* Send the request once. With `wait`, repeat it until no lease is left: the status 202 says that
- * the active node is ending the leases. The pause leaves the log to that work. */
+ * the active node is ending the leases. The pause leaves the log to that work, and grows: a
+ * repeated request may make the active node look at every lease again. */
 static int send_revocation(struct cli *cli, const char *path, const struct buf *body, bool wait,
                            struct cli_reply *ret_reply)
 {
-    const struct timespec pause = {.tv_nsec = REVOKE_POLL_MS * 1000000L};
+    long pause_ms = REVOKE_POLL_MS;
     ASSERT(path[0] != '\0');
-    for (unsigned i = 0; i < REVOKE_WAIT_MS / REVOKE_POLL_MS; i++) {
+    for (long waited_ms = 0; waited_ms < REVOKE_WAIT_MS; waited_ms += pause_ms) {
         int code = cli_request(cli, "PUT", path, body, ret_reply);
         if (!wait || code != CLI_OK || ret_reply->status != 202)
             return code;
+        pause_ms = waited_ms == 0 ? REVOKE_POLL_MS : MIN(2 * pause_ms, (long)REVOKE_POLL_MS_MAX);
+        const struct timespec pause = {pause_ms / 1000, pause_ms % 1000 * 1000000L};
         (void)nanosleep(&pause, NULL); /* a signal shortens the pause */
     }
     cli_complain("after ten minutes there are still leases: the active node is ending them");

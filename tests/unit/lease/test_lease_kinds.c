@@ -336,6 +336,90 @@ static void a_forced_end_stays_forced(void **ctx)
     }
 }
 
+/* More leases than one transaction ends, none of which can be ended. */
+static void put_unreadable(unsigned n)
+{
+    struct state_txn txn;
+    char key[64];
+    sw_begin(&world, &txn);
+    for (unsigned i = 0; i < n; i++) {
+        (void)snprintf(key, sizeof key, LEASES "a/bad%u", i);
+        assert_status(state_put(&txn, bytes_str(key), BYTES("damage")), ST_OK);
+    }
+    assert_status(sw_commit(&world, &txn), ST_OK);
+}
+
+static void ask_and_work(struct lease_ended *ret)
+{
+    end_below_a(false, ret);
+    (void)upkeep_at(NOW_MS);
+    assert_int_equal(marks(), 0);
+}
+
+static void a_client_that_waits_hears_of_many_leases_that_cannot_be_ended(void **ctx)
+{
+    (void)ctx;
+    enum { BAD = LEASE_STEPS_MAX + 3 };
+    struct lease_ended done;
+    put_unreadable(BAD);
+    (void)lent("a/lamps", LEASE_STEPS_MAX);
+    ask_and_work(&done); /* ends what can be ended */
+    assert_false(done.all);
+    assert_int_equal(ended, LEASE_STEPS_MAX);
+    ask_and_work(&done); /* finds the rest */
+    assert_false(done.all);
+    end_below_a(false, &done);
+    assert_true(done.all);
+    assert_int_equal(done.skipped, BAD);
+    assert_int_equal(keys_below("s/ns/root/lease-skipped/"), 0);
+    ask_and_work(&done); /* each note serves one request */
+    assert_false(done.all);
+    (void)lent("a/lamps", 1); /* no note serves a request about a newer lease */
+    ask_and_work(&done);
+    assert_false(done.all);
+    assert_int_equal(ended, LEASE_STEPS_MAX + 1);
+    assert_int_equal(keys_below(LEASES), BAD);
+}
+
+/* The build that runs later may read the leases. */
+static void an_old_note_of_skipped_leases_is_not_used(void **ctx)
+{
+    (void)ctx;
+    struct lease_ended done;
+    put_unreadable(LEASE_STEPS_MAX + 1);
+    ask_and_work(&done);
+    assert_int_equal(keys_below("s/ns/root/lease-skipped/"), 1);
+    struct state_txn txn;
+    sw_begin(&world, &txn);
+    const struct lease_scope scope = scope_at(&txn, NOW_MS + 60 * 1000 + 1);
+    assert_status(lease_end_below(&scope, "a/", false, &done), ST_OK);
+    assert_false(done.all);
+    assert_true(state_staged(&txn));
+    state_end(&txn);
+}
+
+/* A client that asks again and again does not hold up the walk. */
+static void a_repeated_request_does_not_begin_the_work_again(void **ctx)
+{
+    (void)ctx;
+    struct lease_ended done;
+    put_unreadable(LEASE_STEPS_MAX + 1);
+    end_below_a(false, &done);
+    for (unsigned i = 0; !done.all; i++) {
+        struct state_txn txn;
+        assert_true(i < 8);
+        sw_begin(&world, &txn);
+        assert_status(expiry_upkeep(&expiries, &txn, NOW_MS, EXPIRY_STEPS), ST_OK);
+        assert_status(sw_commit(&world, &txn), ST_OK);
+        sw_begin(&world, &txn);
+        const struct lease_scope scope = scope_at(&txn, NOW_MS);
+        assert_status(lease_end_below(&scope, "a/", false, &done), ST_OK);
+        assert_true(done.all == state_staged(&txn));
+        state_end(&txn);
+    }
+    assert_int_equal(done.skipped, LEASE_STEPS_MAX + 1);
+}
+
 static void a_mark_without_its_form_is_put_off(void **ctx)
 {
     (void)ctx;
@@ -727,6 +811,9 @@ int main(void)
         TEST(a_lease_issued_meanwhile_makes_the_end_of_all_run_again),
         TEST(the_end_of_many_leases_reads_none_of_them),
         TEST(a_forced_end_stays_forced),
+        TEST(a_client_that_waits_hears_of_many_leases_that_cannot_be_ended),
+        TEST(an_old_note_of_skipped_leases_is_not_used),
+        TEST(a_repeated_request_does_not_begin_the_work_again),
         TEST(a_mark_without_its_form_is_put_off),
         TEST(the_mark_of_an_older_build_is_followed),
         TEST(a_lease_is_good_only_with_its_token),
