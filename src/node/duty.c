@@ -23,8 +23,13 @@ static void on_turn_over(struct state_commit *commit, enum status st)
     struct duties *d = CONTAINER_OF(commit, struct duties, commit);
     ASSERT(d->committing);
     ASSERT(d->running != NULL);
-    state_commit_done(commit);
     d->committing = false;
+    bool again = st == ST_CONFLICT && d->term != 0 && d->reruns < DUTY_RERUNS_MAX;
+    d->reruns = again ? d->reruns + 1 : 0;
+    if (again)
+        d->next = d->ran;
+    else
+        state_commit_done(commit);
     if (st == ST_OK) {
         d->own++;
         if (d->running->committed != NULL)
@@ -33,6 +38,8 @@ static void on_turn_over(struct state_commit *commit, enum status st)
     uint64_t now_ms = env_mono_ms(d->host->env);
     ASSERT(now_ms >= d->began_ms);
     uint64_t rest_ms = pace_committed(&d->pace, now_ms - d->began_ms);
+    if (d->reruns > 1) /* others wait for the rerun: the ticket claims a key (PROTOCOL R5) */
+        rest_ms = 0;
     /* The term may have ended, or the node may stop, since the commit began. */
     if (d->term != 0 && !d->host->stopping)
         duty_again_in(d, st == ST_OK || st == ST_CONFLICT ? rest_ms : DUTY_EVERY_MS);
@@ -65,6 +72,15 @@ static enum status stage(struct duties *d, const struct node_duty *duty, struct 
 }
 
 enum ran { RAN_OUT, RAN_COMMITTING, RAN_AGAIN };
+
+/* The work that met a conflict is done or given up: others may claim its key. */
+static void forget_conflict(struct duties *d)
+{
+    ASSERT(!d->committing);
+    if (d->reruns != 0)
+        state_commit_done(&d->commit);
+    d->reruns = 0;
+}
 
 /* Run one duty. RAN_OUT: nothing is left to do, or the duty failed. RAN_AGAIN: with less. */
 static enum ran duty_run(struct duties *d, const struct node_duty *duty)
@@ -113,12 +129,15 @@ static void duty_step(struct duties *d)
     look_at_clients(d);
     size_t n = duty_count(d);
     while (d->next < n) {
+        d->ran = d->next;
         enum ran ran = duty_run(d, duty_at(d, d->next));
         d->next += ran != RAN_AGAIN;
         if (ran == RAN_COMMITTING) {
             d->due = true;
             return;
         }
+        if (ran == RAN_OUT)
+            forget_conflict(d);
         if (d->next < n && env_mono_ms(d->host->env) - began_ms >= DUTY_TURN_MS) {
             duty_again_in(d, 1); /* let the raft thread do its own work first */
             return;
@@ -136,6 +155,8 @@ static void duty_end(struct duties *d)
 {
     d->term = 0;
     env_timer_stop(d->host->env, &d->timer);
+    if (!d->committing)
+        forget_conflict(d);
 }
 
 static void duty_changed(void *self, const struct rlog_status *raft)

@@ -7,7 +7,9 @@
  *
  * A turn of the raft thread runs duties for DUTY_TURN_MS at most; the next turn goes on with the
  * duty after the last one. After a commit the duties rest; pace.h says for how long, and how many
- * steps a turn may take. A duty bounds its own run: it stages a little of what is due.
+ * steps a turn may take. A duty bounds its own run: it stages a little of what is due. A duty whose
+ * commit met a conflict runs again next, with the ticket of that commit (PROTOCOL R5), so writes of
+ * clients cannot keep it from its work.
  *
  * A DR secondary begins no duty: its state is the primary's. A transaction proposed in a term that
  * has ended is applied like any other write: only if its preconditions still hold. */
@@ -39,6 +41,7 @@ struct node_duty {
 enum {
     DUTY_EVERY_MS = 500, /* time between two looks for something to do */
     DUTY_TURN_MS = 5,    /* time that the duties may take in one turn of the raft thread */
+    DUTY_RERUNS_MAX = 8, /* most runs of a duty after conflicts, before the next duty runs */
 };
 
 struct duties {
@@ -55,7 +58,8 @@ struct duties {
     uint64_t own;      /* transactions of duties that were committed */
     uint64_t began_ms; /* when the last run of a duty began */
     uint64_t term;     /* term in which the node is active; 0: not active */
-    size_t next;       /* index of the duty to run next */
+    size_t next, ran;  /* indexes of the duty to run next, and of the duty that ran last */
+    unsigned reruns;   /* conflicts in a row of the duty to run next */
     /* a commit is under way; a duty has staged something in this round of all duties */
     bool committing, due;
 };

@@ -74,19 +74,27 @@ bool state_staged(const struct state_txn *txn)
 
 static unsigned too_big; /* a transaction of so many steps, or more, is too big; 0: none is */
 static unsigned steps;   /* of the last run */
+static uint64_t shown;   /* ticket of the last commit */
 
 enum status state_commit(struct state_txn *txn, struct state_commit *commit)
 {
     (void)txn;
     if (too_big != 0 && steps >= too_big)
         return ST_TOO_BIG;
+    shown = commit->ticket;
+    commit->ticket = 0;
     committing = commit;
     return ST_OK;
 }
 
+static uint64_t returned; /* the last ticket that was given back */
+
 void state_commit_done(struct state_commit *commit)
 {
-    assert_ptr_equal(commit, committing);
+    assert_ptr_equal(commit, &d->commit);
+    if (commit->ticket != 0)
+        returned = commit->ticket;
+    commit->ticket = 0;
     committing = NULL;
 }
 
@@ -141,6 +149,16 @@ static enum status take_long(struct state_txn *txn, int64_t now_ms)
     return ST_SEALED; /* stages nothing, and says nothing */
 }
 
+static unsigned others; /* runs of the duty after the one that stages steps */
+
+static enum status count_other(struct state_txn *txn, int64_t now_ms)
+{
+    (void)txn;
+    (void)now_ms;
+    others++;
+    return ST_SEALED;
+}
+
 static enum status count_run(struct state_txn *txn, int64_t now_ms)
 {
     (void)txn;
@@ -155,6 +173,8 @@ static const struct node_duty stepping[] = {{.name = "steps",
                                              .asked = is_asked,
                                              .committed = note_committed,
                                              .with = &run_ms}};
+static const struct node_duty two[] = {{.name = "steps", .run_with = stage_steps, .with = &run_ms},
+                                       {.name = "other", .run = count_other}};
 static const struct node_duty reading[] = {{.name = "long", .run = take_long},
                                            {.name = "counted", .run = count_run}};
 
@@ -206,6 +226,19 @@ static int set_up_stepping(void **ctx)
     return 0;
 }
 
+static int set_up_two(void **ctx)
+{
+    (void)ctx;
+    run_ms = txns = reads = returned = 0;
+    staging_nothing = false;
+    runs = others = too_big = 0;
+    begin(two, ARRAY_LEN(two));
+    change(1);
+    clock_run(&clock_env);
+    assert_non_null(committing);
+    return 0;
+}
+
 static int tear_down(void **ctx)
 {
     (void)ctx;
@@ -221,7 +254,16 @@ static bool timer_is_set(void)
 
 static void end_commit(enum status st)
 {
-    committing->done(committing, st);
+    struct state_commit *commit = committing;
+    committing = NULL;
+    commit->done(commit, st);
+}
+
+/* The commit meets a conflict; the log gives a ticket for the rerun. */
+static void conflict(uint64_t ticket)
+{
+    committing->ticket = ticket;
+    end_commit(ST_CONFLICT);
 }
 
 static void a_commit_that_ends_after_the_stop_sets_no_timer(void **ctx)
@@ -338,7 +380,7 @@ static void a_turn_that_an_operator_asked_for_takes_more_steps(void **ctx)
     asked = true;
     expect_steps(1, PACE_STEPS_ASKED);
     expect_steps(PACE_STEPS_ASKED + 3, PACE_STEPS_ASKED + 3);
-    txns += 2; /* a client and the turn */
+    txns += 2;         /* a client and the turn */
     expect_rest(6, 7); /* the turn has taken 1 ms already */
     asked = false;
     expect_steps(1, PACE_STEPS_MIN);
@@ -427,6 +469,66 @@ static void a_duty_hears_of_its_commit_only(void **ctx)
     assert_int_equal(committed, 1);
 }
 
+/* PROTOCOL R5: a request that conflicts again and again gets its turn by its ticket. */
+static void a_duty_that_conflicts_runs_again_with_its_ticket(void **ctx)
+{
+    (void)ctx;
+    conflict(1);
+    clock_env.now_ms += PACE_BUSY_REST_MS;
+    clock_run(&clock_env);
+    assert_int_equal(shown, 1);
+    conflict(7); /* from now on others wait for the rerun */
+    clock_run(&clock_env);
+    assert_int_equal(shown, 7);
+    assert_int_equal(runs, 3);
+    assert_int_equal(others, 0);
+    end_commit(ST_OK);
+    assert_int_equal(returned, 0);
+    clock_env.now_ms += PACE_REST_MS;
+    clock_run(&clock_env);
+    assert_int_equal(others, 1);
+    assert_int_equal(shown, 0); /* of the first duty, in the next round */
+}
+
+static void a_ticket_is_given_back_when_nothing_is_left_to_do(void **ctx)
+{
+    (void)ctx;
+    conflict(7);
+    staging_nothing = true;
+    clock_env.now_ms += PACE_BUSY_REST_MS;
+    clock_run(&clock_env);
+    assert_int_equal(returned, 7);
+    assert_true(others > 0);
+}
+
+static void a_ticket_is_given_back_with_the_term(void **ctx)
+{
+    (void)ctx;
+    conflict(7);
+    assert_int_equal(returned, 0);
+    change(0);
+    assert_int_equal(returned, 7);
+    change(2);
+    clock_run(&clock_env);
+    assert_int_equal(shown, 0);
+    change(0);
+    conflict(8); /* after the term */
+    assert_int_equal(returned, 8);
+}
+
+static void a_duty_that_only_conflicts_does_not_hold_up_the_next(void **ctx)
+{
+    (void)ctx;
+    for (unsigned i = 0; others == 0; i++) {
+        assert_true(i <= DUTY_RERUNS_MAX);
+        assert_int_equal(runs, i + 1);
+        conflict(i + 1);
+        clock_env.now_ms += PACE_REST_MS;
+        clock_run(&clock_env);
+    }
+    assert_int_equal(returned, DUTY_RERUNS_MAX + 1);
+}
+
 static void a_turn_that_took_its_budget_leaves_the_next_duty_to_the_next_turn(void **ctx)
 {
     (void)ctx;
@@ -508,6 +610,14 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_duty_hears_of_its_commit_only, set_up_stepping,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(a_duty_that_conflicts_runs_again_with_its_ticket,
+                                        set_up_two, tear_down),
+        cmocka_unit_test_setup_teardown(a_ticket_is_given_back_when_nothing_is_left_to_do,
+                                        set_up_two, tear_down),
+        cmocka_unit_test_setup_teardown(a_ticket_is_given_back_with_the_term, set_up_two,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_duty_that_only_conflicts_does_not_hold_up_the_next,
+                                        set_up_two, tear_down),
         cmocka_unit_test_setup_teardown(
             a_turn_that_took_its_budget_leaves_the_next_duty_to_the_next_turn, set_up_reading,
             tear_down),
