@@ -54,6 +54,7 @@
     X(COUNT_DRIFT, "the delete of a prefix does not lower the counts of keys above it")    \
     X(FORMER_KEPT, "a thing that ends leaves its entry in the form of the level before")   \
     X(AUDIT_AFTER, "the request is recorded after its change, with the reply")             \
+    X(AUDIT_TWICE, "a read that another node than the active one runs is recorded twice")  \
     X(LEASE_WITHOUT_TOKEN, "a lease is good whatever became of its token")                 \
     X(LEASE_OWN_CLOCK, "a node's own clock says whether a lease has expired")              \
     X(WATCH_INDEX, "a watch overlooks the version behind the one that was read")           \

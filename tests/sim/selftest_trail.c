@@ -134,6 +134,34 @@ static void a_run_is_recorded_once_and_by_one_node(void)
     }
 }
 
+static struct trail look_twice(bool reply)
+{
+    struct trail trail = complete(TRAIL_LOOK);
+    trail.calls[0].n_effects = 0;
+    trail.calls[0].changed = false;
+    add_line(&trail, "a", reply, 35);
+    return trail;
+}
+
+/* Only where no device took the records of that run, or the run has no end. */
+static void a_read_that_was_passed_on_may_be_recorded_twice(void)
+{
+    for (unsigned reply = 0; reply < 2; reply++) {
+        struct trail trail = look_twice(reply != 0);
+        CHECK(!good(&trail));
+        trail = look_twice(reply != 0);
+        trail.calls[0].runs[0].passed = true;
+        CHECK(good(&trail));
+        trail = look_twice(reply != 0);
+        add_run(&trail, "b", TRAIL_RELAYED, TRAIL_RECORDED, 200);
+        trail.calls[0].runs[1].passed = true;
+        CHECK(!good(&trail));
+        trail = look_twice(reply != 0);
+        trail.calls[0].n_runs = 0;
+        CHECK(good(&trail));
+    }
+}
+
 static void a_node_that_forwards_records_nothing(void)
 {
     static const enum trail_way ways[] = {TRAIL_RELAYED, TRAIL_HANDED_BACK};
@@ -191,7 +219,8 @@ unsigned selftest_trail(void)
     a_trail_may_say_more_than_happened();
     a_reply_has_both_records();
     a_run_is_recorded_once_and_by_one_node();
+    a_read_that_was_passed_on_may_be_recorded_twice();
     a_node_that_forwards_records_nothing();
     what_clients_hear_is_true();
-    return 6;
+    return 7;
 }

@@ -73,7 +73,7 @@ struct trail_run {
     char id[TRAIL_ID];
     enum trail_way way;
     enum trail_says says;
-    bool passed; /* the node tried to give the request to another node, or was not active */
+    bool passed; /* no device took its records, so the node looked for the active node */
     int http;
     uint64_t ret_ns;
 };

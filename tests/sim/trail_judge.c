@@ -74,19 +74,22 @@ static const char *judge_effects(const struct trail_call *call)
 
 /* Lines */
 
-/* Whether a node tried to give the request to another node, or to find one: its own device was late
- * perhaps. */
-static bool was_passed(const struct trail_call *call)
+/* Whether a device may have the records of a run twice. A standby on which no device took the
+ * records of a read may become the active node and record the read again; the device that was late
+ * may write its first records too. Of a run without an end it is not known. */
+static bool may_repeat(const struct trail_call *call, const char *id)
 {
-    for (size_t i = 0; i < call->n_runs; i++)
-        if (call->runs[i].passed)
-            return true;
-    return false;
+    bool ended = false, passed = false;
+    for (size_t i = 0; i < call->n_runs; i++) {
+        bool same = strcmp(call->runs[i].id, id) == 0;
+        ended = ended || same;
+        passed = passed || (same && call->runs[i].passed);
+    }
+    return call->kind == TRAIL_LOOK && (passed || !ended);
 }
 
 static const char *judge_lines(const struct trail_call *call)
 {
-    bool passed = was_passed(call);
     for (size_t i = 0; i < call->n_lines; i++) {
         for (size_t k = 0; k < i; k++) {
             const struct trail_line *one = &call->lines[i], *other = &call->lines[k];
@@ -94,9 +97,8 @@ static const char *judge_lines(const struct trail_call *call)
                 continue;
             if (one->slot != other->slot || one->process != other->process)
                 return "has a run that two nodes recorded";
-            /* the device that was late may write its first record too */
-            if (!(call->kind == TRAIL_LOOK && passed) && one->device == other->device &&
-                one->reply == other->reply)
+            if (one->device == other->device && one->reply == other->reply &&
+                !may_repeat(call, one->id))
                 return "has a run that a device recorded twice";
         }
     }

@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "cluster.h"
 #include "node/node_ops.h"
+#include "router/pipeline/pipe.h"
+#include "router/pipeline/worker.h"
 #include "router/request/body.h"
 #include "router/request/dialect.h"
 #include "router/router.h"
@@ -58,7 +60,7 @@ struct asked {
     char id[TRAIL_ID]; /* of the run; "": not known yet */
     struct hop *hop;   /* another node forwarded the request; NULL: a client sent it */
     struct router_forward *forwards; /* under way */
-    bool passed;  /* sent to another node, or would have been if there had been a leader */
+    bool passed; /* no device took a record, so the node looked for the active node (pipe_pass.c) */
     bool relayed; /* another node sent the reply */
 };
 
@@ -234,9 +236,22 @@ static const struct module *const modules[] = {&module};
 
 /* The node, as the router sees it */
 
+/* A request that was passed on asks for the brief before it runs again. */
+static void note_passed(const struct node *n)
+{
+    if (n->trail == NULL)
+        return;
+    LIST_FOR (link, &n->trail->worker->requests_under_way) {
+        const struct pipe *p = CONTAINER_OF(link, struct pipe, link);
+        if ((p->once & PIPE_ONCE_MUTE) != 0)
+            asked_of(p->request)->passed = true;
+    }
+}
+
 static struct node_brief node_brief_now(const struct node *n)
 {
     struct rlog_status status;
+    note_passed(n);
     rlog_status(n->rlog, &status);
     bool sealed = barrier_is_sealed(n->barrier);
     return (struct node_brief){
@@ -450,9 +465,7 @@ static void execute(struct node *n, uint64_t number, struct hop *hop)
     enum trail_kind kind = trails_log(n->cluster)->calls[number].kind;
     char target[TARGET_BYTES];
     struct asked *a = mem_must_alloc(sizeof *a);
-    struct rlog_status status;
-    rlog_status(n->rlog, &status);
-    *a = (struct asked){.node = n, .number = number, .hop = hop, .passed = !status.ready};
+    *a = (struct asked){.node = n, .number = number, .hop = hop};
     a->request = (struct router_request){
         .method = kind == TRAIL_LOOK || kind == TRAIL_TOUCH ? METHOD_GET : METHOD_POST,
         .arena = &a->arena,
@@ -561,7 +574,6 @@ static void forward(struct router_request *request, struct router_forward *f)
                         .again = f->again,
                         .st = ST_NO_LEADER};
     ASSERT(a->forwards == NULL);
-    a->passed = true;
     a->forwards = f;
     rlog_status(n->rlog, &status);
     const struct node *leader = status.leader != 0 ? node_by_id(c, status.leader) : NULL;

@@ -1,4 +1,5 @@
 /* The end of a request: recording (PROTOCOL R20) and sending. */
+#include "base/plant.h"
 #include "router/pipeline/pipe_phases.h"
 #include "router/pipeline/request_log.h"
 
@@ -262,5 +263,11 @@ enum pipe_phase pipe_record_reply(struct pipe *p)
 
 enum pipe_phase pipe_record_reply_done(struct pipe *p)
 {
-    return p->result == ST_OK ? PIPE_DONE : fail_record_reply(p);
+    if (p->result != ST_OK)
+        return fail_record_reply(p);
+    if (planted(PLANT_AUDIT_TWICE) && !p->node.active && (p->once & PIPE_ONCE_RECORDED) == 0) {
+        p->once |= PIPE_ONCE_RECORDED;
+        return PIPE_RECORDING_REPLY;
+    }
+    return PIPE_DONE;
 }
