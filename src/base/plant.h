@@ -57,6 +57,8 @@
     X(AUDIT_TWICE, "a read that another node than the active one runs is recorded twice")  \
     X(LEASE_WITHOUT_TOKEN, "a lease is good whatever became of its token")                 \
     X(LEASE_OWN_CLOCK, "a node's own clock says whether a lease has expired")              \
+    X(MARK_LATER, "a mark ends leases that were issued after the mark")                    \
+    X(MARK_SHORT, "a mark is dropped after a part of its work")                            \
     X(WATCH_INDEX, "a watch overlooks the version behind the one that was read")           \
     X(WATCH_DROPPED, "a change between a read and its watch wakes no watcher")             \
     X(WATCH_STALE, "a confirmed read is served without a confirmation")                    \

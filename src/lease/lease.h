@@ -32,10 +32,15 @@
 #include "lease/expiry.h"
 #include "lease/lease_kind.h"
 
+#ifndef HOLDFAST_LEASE_STEPS /* the simulator sets fewer, because its clients have few leases */
+#define HOLDFAST_LEASE_STEPS 500
+#endif
+
 enum {
     LEASE_FEATURE = 2, /* feature level of records: builds before read them as names of tokens */
     LEASE_ID_LEN = 24, /* the id after the path: [0-9A-Za-z] */
-    LEASE_STEPS_MAX = 500, /* lease_end_below leaves more leases to the active node */
+    /* lease_end_below leaves more leases to the active node */
+    LEASE_STEPS_MAX = HOLDFAST_LEASE_STEPS,
 };
 
 /* Stage a new lease below `path`. The caller sets kind, token (NULL: none), expire_ms, limit_ms,

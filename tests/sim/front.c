@@ -48,6 +48,9 @@ static void count(struct cluster *c, const struct front_answer *a, const struct 
     t->reached[REACH_TOKEN_SPENT] += a->verdict == FRONT_DONE && a->uses_left == 0;
     t->reached[REACH_LEASE_USED] += op->kind == FRONT_USE && a->verdict == FRONT_DONE;
     t->reached[REACH_LEASE_ENDED] += op->kind == FRONT_USE && a->verdict == FRONT_REFUSED;
+    bool below = op->kind == FRONT_BELOW && a->verdict == FRONT_DONE;
+    t->reached[REACH_PREFIX_ENDED] += below && a->found;
+    t->reached[REACH_PREFIX_LEFT] += below && !a->found;
     t->reached[REACH_TREE_REVOKED] += op->kind == FRONT_REVOKE && a->found;
     t->reached[REACH_CAS_DIFFERS] += op->kind == FRONT_CAS && a->verdict == FRONT_DIFFER;
 }
@@ -121,7 +124,7 @@ static enum front_kind choose_kind(struct rng *r, bool leases)
     static const unsigned with_leases[] = {
         [FRONT_BOOTSTRAP] = 0, [FRONT_LOOK] = 15,  [FRONT_CAS] = 14,   [FRONT_CREATE] = 13,
         [FRONT_RENEW] = 7,     [FRONT_REVOKE] = 7, [FRONT_POLICY] = 2, [FRONT_REKEY] = 2,
-        [FRONT_TAKE] = 20,     [FRONT_USE] = 20,
+        [FRONT_TAKE] = 20,     [FRONT_USE] = 18,   [FRONT_BELOW] = 2,
     };
     const unsigned *weight = leases ? with_leases : plain;
     uint64_t at = rng_below(r, 100);
@@ -222,7 +225,7 @@ static void compose(struct agent *ag, enum front_kind kind)
         op->kind = FRONT_LOOK; /* it stays */
     op->ttl_s = kind == FRONT_RENEW ? (int64_t)rng_between(r, 1, 4) : op->ttl_s;
     op->spare = kind == FRONT_REVOKE && rng_chance(r, 250) && !op->lease;
-    if (kind == FRONT_POLICY || kind == FRONT_REKEY)
+    if (kind == FRONT_POLICY || kind == FRONT_REKEY || kind == FRONT_BELOW)
         compose_operator(op, r);
     op->key = rng_below(r, FRONT_KEYS);
     op->expect = f->versions[op->key];
@@ -336,4 +339,7 @@ void front_check(struct cluster *c)
         c->tally.lin_too_hard += too_hard;
     }
     front_index_check(c);
+    leader = cluster_leader(c);
+    ASSERT(leader != NULL);
+    front_lease_check(leader, &f->log);
 }

@@ -12,7 +12,10 @@
  *               or by a later one;
  *   keys        under new keys, everything can still be read;
  *   leases      a lease is good as a child of the token that took it would be, but ends with this
- *               token in every case. The log has it as such a child. */
+ *               token in every case. The log has it as such a child;
+ *   below       no lease is good, or left at the end of the run, that was given before the
+ *               acknowledged end of all leases below its folder and after the work of this end;
+ *               such an end does not touch leases of other folders, nor later ones. */
 #ifndef HOLDFAST_SIM_FRONT_H
 #define HOLDFAST_SIM_FRONT_H
 
@@ -21,8 +24,9 @@
 #include "lease/lease.h"
 
 enum {
-    FRONT_ROOT = 0, /* number of the token from which all others come */
-    FRONT_KEYS = 3, /* registers */
+    FRONT_ROOT = 0,             /* number of the token from which all others come */
+    FRONT_KEYS = 3,             /* registers */
+    FRONT_FOLDERS = FRONT_KEYS, /* of leases: lease n lies in folder n % FRONT_FOLDERS */
     FRONT_POLICIES = 2,
     FRONT_TEXT = 300, /* of a finding */
     /* From one leader to the next cluster time may step back, by as long as the last question
@@ -41,6 +45,7 @@ enum front_kind {
     FRONT_REKEY,  /* new keys */
     FRONT_TAKE,   /* lease `about` for token `by` */
     FRONT_USE,    /* ask for lease `by`: on any node */
+    FRONT_BELOW,  /* end all leases of folder `key` */
 };
 
 struct front_op {
@@ -54,7 +59,7 @@ struct front_op {
     bool orphan;                         /* create: without parent */
     bool spare;                          /* revoke: its children become orphans */
     uint64_t policy;                     /* that is edited, or that the new token has */
-    bool allow;                          /* what it shall say */
+    bool allow;                          /* what it shall say; below: by force */
     bool root;                           /* rekey: the root key, else a key of the ring */
     bool migrate;                        /* rekey of the root: to seal `policy` instead */
     bool lease;                          /* renew, revoke: `about` is a lease */
@@ -74,7 +79,7 @@ enum front_verdict {
 struct front_answer {
     uint64_t number; /* of the operation */
     enum front_verdict verdict;
-    bool found;            /* revoke: there was something to end */
+    bool found;            /* revoke: there was something to end; below: all have ended */
     int64_t time_ms;       /* cluster time by which it was judged */
     int64_t expire_ms;     /* of the token that was shown */
     int64_t uses_left;     /* of that, -1: not limited */
@@ -115,6 +120,9 @@ NODISCARD enum status front_lease_find(const struct auth_scope *scope, uint64_t 
 NODISCARD enum status front_lease_renew(const struct auth_scope *scope, struct lease *lease,
                                         int64_t ttl_s);
 NODISCARD enum status front_lease_end(const struct auth_scope *scope, const struct lease *lease);
+/* End the leases of a folder. *ret_all false: a mark is left. */
+NODISCARD enum status front_lease_end_below(const struct auth_scope *scope, uint64_t folder,
+                                            bool force, bool *ret_all);
 struct front_lease_counts {
     uint64_t leases;    /* that lamps name */
     uint64_t records;   /* in the index */
@@ -124,6 +132,9 @@ struct front_lease_counts {
 /* Count at the end of a run, and fail unless records and keys fit. */
 NODISCARD enum status front_lease_look(struct node *n, struct state_txn *txn,
                                        struct front_lease_counts *ret_counts);
+struct front_log;
+/* Fail if a lease is left whose folder was ended. No mark is left. */
+void front_lease_check(struct node *n, const struct front_log *log);
 
 /* front_operator.c */
 const char *front_policy_name(uint64_t policy);
@@ -167,6 +178,7 @@ struct front_log {
     struct front_token *tokens; /* by number */
     size_t n_tokens;
     struct front_list edits[FRONT_POLICIES]; /* all allow to begin with */
+    struct front_list below[FRONT_FOLDERS];
 };
 
 uint64_t front_log_token(struct front_log *log, const struct front_token *token); /* its number */
@@ -174,6 +186,8 @@ void front_log_add(struct front_log *log, const struct front_event *event);
 void front_log_done(struct front_log *log);
 /* Whether tokens did what they must; `text` says what not. */
 bool front_judge(const struct front_log *log, char text[FRONT_TEXT]);
+/* Whether the lease may be stored after all marks were followed. */
+bool front_judge_left(const struct front_log *log, uint64_t lease);
 /* The same of a register. `end`: its version at the end, UINT64_MAX: unknown. */
 bool front_judge_register(const struct front_log *log, uint64_t key, uint64_t end,
                           bool *ret_too_hard, char text[FRONT_TEXT]);

@@ -33,6 +33,8 @@ void front_log_add(struct front_log *log, const struct front_event *event)
         list_add(&log->tokens[event->op.about].about, log->n_events);
     if (kind == FRONT_POLICY)
         list_add(&log->edits[event->op.policy], log->n_events);
+    if (kind == FRONT_BELOW)
+        list_add(&log->below[event->op.key], log->n_events);
     log->n_events++;
 }
 
@@ -44,6 +46,8 @@ void front_log_done(struct front_log *log)
     }
     for (size_t i = 0; i < FRONT_POLICIES; i++)
         free(log->edits[i].all);
+    for (size_t i = 0; i < FRONT_FOLDERS; i++)
+        free(log->below[i].all);
     free(log->tokens);
     free(log->events);
 }
@@ -131,6 +135,55 @@ static bool may_be_revoked(const struct front_log *log, uint64_t token, uint64_t
     return false;
 }
 
+/* The ends of the folder of a lease; of a token there are none. */
+static struct front_list below_of(const struct front_log *log, uint64_t token)
+{
+    return log->tokens[token].lease ? log->below[token % FRONT_FOLDERS] : (struct front_list){0};
+}
+
+/* Whether the end of a folder surely means the lease, which was made before. */
+static bool surely_meant(const struct front_log *log, const struct front_event *e, uint64_t lease)
+{
+    const struct front_event *take = made(log, lease);
+    return e->answer.verdict == FRONT_DONE && take != NULL && take->ret_ns <= e->call_ns;
+}
+
+/* Whether the lease had surely ended before `before`, with all others of its folder. */
+static bool ended_below(const struct front_log *log, uint64_t lease, uint64_t before)
+{
+    const struct front_list below = below_of(log, lease);
+    for (size_t i = 0; i < below.n; i++) {
+        const struct front_event *e = &log->events[below.all[i]];
+        if (e->answer.found && surely_meant(log, e, lease) && e->ret_ns < before)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the lease may have ended until `until` with its folder: not by an end that was over when
+ * the lease was asked for. */
+static bool may_be_ended_below(const struct front_log *log, uint64_t lease, uint64_t until)
+{
+    const struct front_list below = below_of(log, lease);
+    const struct front_event *take = made(log, lease);
+    for (size_t i = 0; i < below.n; i++) {
+        const struct front_event *e = &log->events[below.all[i]];
+        if (effective(e) && e->call_ns < until && (take == NULL || e->ret_ns > take->call_ns))
+            return true;
+    }
+    return false;
+}
+
+bool front_judge_left(const struct front_log *log, uint64_t lease)
+{
+    ASSERT(lease < log->n_tokens && log->tokens[lease].lease);
+    const struct front_list below = below_of(log, lease);
+    for (size_t i = 0; i < below.n; i++)
+        if (surely_meant(log, &log->events[below.all[i]], lease))
+            return false;
+    return true;
+}
+
 /* Between which times of the cluster a token expires, as an operation that lasts from `from` to
  * `until` may find it. INT64_MAX: never, or nobody knows. */
 struct span {
@@ -198,6 +251,8 @@ static bool judge_accepted(const struct front_log *log, const struct front_event
             return true; /* an orphan, perhaps */
         if (ended_before(log, token, child, e->call_ns) != NULL)
             return fail(text, e, "succeeds after a revocation was acknowledged", token, 0);
+        if (ended_below(log, token, e->call_ns))
+            return fail(text, e, "succeeds after its folder was ended", token, 0);
         struct span span = expiry(log, token, e->call_ns, e->ret_ns);
         if (span.hi != INT64_MAX && e->seen_call_ms >= span.hi + FRONT_SLACK_MS)
             return fail(text, e, "succeeds too late", token, e->seen_call_ms - span.hi);
@@ -229,7 +284,8 @@ static bool may_refuse(const struct front_log *log, const struct front_event *e,
         return true;
     struct span span = expiry(log, token, e->call_ns, e->ret_ns);
     return e->seen_ret_ms >= (span.lo == INT64_MAX ? span.lo : span.lo - FRONT_SLACK_MS) ||
-           may_be_revoked(log, token, e->ret_ns) || may_be_spent(log, token, e->ret_ns);
+           may_be_revoked(log, token, e->ret_ns) || may_be_spent(log, token, e->ret_ns) ||
+           may_be_ended_below(log, token, e->ret_ns);
 }
 
 static bool judge_refused(const struct front_log *log, const struct front_event *e, char *text)

@@ -6,6 +6,7 @@
 #include "state/ns_key.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 
 #define LAMPS "lamps"
 
@@ -43,6 +44,12 @@ static enum status lamp_key(struct arena *arena, uint64_t number, struct bytes *
                         : state_ns_key(arena, STATE_NS_ROOT, "data", BYTES(LAMPS), name, ret_key);
 }
 
+/* The folder of a lease; it ends in '/'. */
+static const char *folder_of(struct arena *arena, uint64_t number)
+{
+    return arena_format(arena, "lamps/%" PRIu64 "/", number % FRONT_FOLDERS);
+}
+
 enum status front_lease_take(const struct auth_scope *s, struct env *env, const char *token,
                              const struct front_op *op, int64_t *ret_expire_ms)
 {
@@ -57,7 +64,10 @@ enum status front_lease_take(const struct auth_scope *s, struct env *env, const 
                           .expire_ms = s->now_ms + op->ttl_s * 1000,
                           .renewable = true,
                           .data = key};
-    TRY(lease_create(&scope, env, "lamps/take", &lease));
+    const char *folder = folder_of(s->txn->arena, op->about);
+    if (folder == NULL)
+        return ST_NOMEM;
+    TRY(lease_create(&scope, env, folder, &lease));
     *ret_expire_ms = lease.expire_ms;
     return state_put(s->txn, key, bytes_str(lease.id));
 }
@@ -85,6 +95,20 @@ enum status front_lease_end(const struct auth_scope *s, const struct lease *leas
 {
     const struct lease_scope scope = scope_of(s);
     return lease_end(&scope, lease);
+}
+
+enum status front_lease_end_below(const struct auth_scope *s, uint64_t folder, bool force,
+                                  bool *ret_all)
+{
+    const struct lease_scope scope = scope_of(s);
+    const char *prefix = folder_of(s->txn->arena, folder);
+    struct lease_ended ended;
+    if (prefix == NULL)
+        return ST_NOMEM;
+    TRY(lease_end_below(&scope, prefix, force, &ended));
+    ASSERT(ended.skipped == 0);
+    *ret_all = ended.all;
+    return ST_OK;
 }
 
 /* The end of a run */
@@ -143,4 +167,38 @@ enum status front_lease_look(struct node *n, struct state_txn *txn, struct front
                   " leases, of which tokens have %" PRIu64,
                   n->name, ret->leases, ret->records, ret->of_tokens);
     return ST_OK;
+}
+
+static enum status check_left(struct node *n, struct state_txn *txn, const struct front_log *log)
+{
+    struct state_walk *walk = arena_alloc(txn->arena, sizeof *walk);
+    struct bytes prefix;
+
+    if (walk == NULL)
+        return ST_NOMEM;
+    TRY(state_ns_key(txn->arena, STATE_NS_ROOT, "data", BYTES(LAMPS), "", &prefix));
+    for (state_walk(txn, prefix, walk); state_walk_next(walk);) {
+        const char *number = arena_str(txn->arena, bytes_from(walk->key, prefix.len));
+        if (number == NULL)
+            return ST_NOMEM;
+        if (!front_judge_left(log, strtoull(number, NULL, 10)))
+            core_fail(&n->cluster->core, "%s: lease %s is left, but its folder was ended", n->name,
+                      number);
+    }
+    return ST_OK;
+}
+
+void front_lease_check(struct node *n, const struct front_log *log)
+{
+    struct arena arena = {0};
+    struct state_txn txn;
+    sim_env_enter(&n->env);
+    enum status st = state_begin(n->service, &arena, NULL, &txn);
+    if (st == ST_OK)
+        st = check_left(n, &txn, log);
+    if (st != ST_OK)
+        core_fail(&n->cluster->core, "%s: leases at the end: %s", n->name, status_name(st));
+    state_end(&txn);
+    arena_done(&arena);
+    (void)sim_env_leave(&n->env); /* it did nothing that ends a process */
 }

@@ -152,6 +152,40 @@ static void a_lease_ends_with_its_token_in_every_case(void)
     }
 }
 
+/* The end of the folder of lease 3, or of another one. */
+static void end_below(struct front_log *log, uint64_t folder, bool all, uint64_t at_ns)
+{
+    struct front_event e = event_at(FRONT_BELOW, FRONT_ROOT, FRONT_ROOT, FRONT_DONE, at_ns, 1000);
+    e.op.key = folder;
+    e.answer.found = all;
+    front_log_add(log, &e);
+}
+
+static void a_lease_ends_with_its_folder(void)
+{
+    for (unsigned all = 0; all < 2; all++) {
+        struct front_log log = lent();
+        end_below(&log, 3 % FRONT_FOLDERS, all != 0, 30);
+        CHECK(!front_judge_left(&log, 3));
+        CHECK(use(&log, FRONT_DONE) == (all == 0)); /* the active node may still be at work */
+        log = lent();
+        end_below(&log, 3 % FRONT_FOLDERS, all != 0, 30);
+        CHECK(use(&log, FRONT_REFUSED));
+        log = lent();
+        end_below(&log, 3 % FRONT_FOLDERS, all != 0, 20); /* at the same time as the take */
+        CHECK(front_judge_left(&log, 3));
+        CHECK(use(&log, FRONT_REFUSED));
+        log = lent();
+        end_below(&log, 3 % FRONT_FOLDERS, all != 0, 18); /* the lease is a later one */
+        CHECK(front_judge_left(&log, 3));
+        CHECK(!use(&log, FRONT_REFUSED));
+        log = lent();
+        end_below(&log, 4 % FRONT_FOLDERS, all != 0, 30); /* another folder */
+        CHECK(front_judge_left(&log, 3));
+        CHECK(!use(&log, FRONT_REFUSED));
+    }
+}
+
 static void uses_are_counted(void)
 {
     enum { USES = 2 };
@@ -274,8 +308,9 @@ unsigned selftest_front(void)
     renewals_count_when_they_may_have_happened();
     ends_are_seen_by_all_that_begins_later();
     a_lease_ends_with_its_token_in_every_case();
+    a_lease_ends_with_its_folder();
     uses_are_counted();
     versions_have_one_writer_each();
     edits_of_policies_are_seen_by_all_that_begins_later();
-    return 7;
+    return 8;
 }
