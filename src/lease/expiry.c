@@ -76,6 +76,12 @@ enum status expiry_put(struct state_txn *txn, const struct expiry_kind *kind, co
     return state_put_exempt(txn, key, (struct bytes){0});
 }
 
+/* The duty has deleted the entry already when the end of a thing drops it. */
+static enum status drop_key(struct state_txn *txn, struct bytes key)
+{
+    return state_is_deleted(txn, key) ? ST_OK : state_delete(txn, key);
+}
+
 enum status expiry_drop(struct state_txn *txn, const struct expiry_kind *kind, const char *ns,
                         int64_t time_ms, const char *id)
 {
@@ -86,11 +92,11 @@ enum status expiry_drop(struct state_txn *txn, const struct expiry_kind *kind, c
     TRY(state_has_feature(txn, EXPIRY_FEATURE, &raised));
     TRY(former_key(txn, kind, ns, time_ms, id, &former));
     if (!raised)
-        return state_delete(txn, former);
+        return drop_key(txn, former);
     TRY(entry_key(txn, kind, ns, time_ms, id, &key));
-    TRY(state_delete(txn, key));
+    TRY(drop_key(txn, key));
     bool is_former = state_count(txn, former) != 0 && !planted(PLANT_FORMER_KEPT);
-    return is_former ? state_delete(txn, former) : ST_OK;
+    return is_former ? drop_key(txn, former) : ST_OK;
 }
 
 /* Marks */

@@ -252,6 +252,25 @@ static void expired_leases_end_by_themselves(void **ctx)
     assert_int_equal(keys_below(LEASES) + keys_below(ENDS), 0);
 }
 
+/* The duty deletes the entry of a lease once: the transaction is as large as that of a client. */
+static void the_end_by_time_deletes_each_key_once(void **ctx)
+{
+    (void)ctx;
+    struct state_txn txn;
+    struct lease_ended done = {0};
+    const char *id = lent("lamps/take", 1);
+    sw_begin(&world, &txn);
+    const struct lease_scope scope = scope_at(&txn, NOW_MS);
+    assert_status(lease_end_one(&scope, id, false, &done), ST_OK);
+    size_t size = state_size(&txn);
+    state_end(&txn);
+    sw_begin(&world, &txn);
+    assert_status(expiry_upkeep(&expiries, &txn, NOW_MS + HOUR_MS, EXPIRY_STEPS), ST_OK);
+    assert_int_equal(state_size(&txn), size);
+    assert_status(sw_commit(&world, &txn), ST_OK);
+    assert_int_equal(keys_below(LEASES) + keys_below(ENDS), 0);
+}
+
 static void all_leases_below_a_path_end_but_no_later_one(void **ctx)
 {
     (void)ctx;
@@ -807,6 +826,7 @@ int main(void)
         TEST(a_kind_without_renewal_refuses),
         TEST(an_ended_lease_leaves_no_key),
         TEST(expired_leases_end_by_themselves),
+        TEST(the_end_by_time_deletes_each_key_once),
         TEST(all_leases_below_a_path_end_but_no_later_one),
         TEST(a_lease_issued_meanwhile_makes_the_end_of_all_run_again),
         TEST(the_end_of_many_leases_reads_none_of_them),
