@@ -346,7 +346,7 @@ static struct lane *loop_lane(struct loop *l, enum env_lane lane)
         if (lane == LANE_POOL)
             l->pool = lane_pool_ref();
         else
-            lane_init(&l->lanes[lane], names[lane], 1, false);
+            lane_init(&l->lanes[lane], names[lane], 1, lane == LANE_BULK);
     }
     return lane == LANE_POOL ? l->pool : &l->lanes[lane];
 }

@@ -297,12 +297,14 @@ static void pool_work_runs_off_the_loop(void **ctx)
     run_jobs(*ctx, LANE_POOL, true);
 }
 
-static void pool_work_yields_to_the_loops_and_the_log(void **ctx)
+static void pool_and_bulk_work_yield_to_the_loops_and_the_log(void **ctx)
 {
     int own = getpriority(PRIO_PROCESS, 0);
     run_jobs(*ctx, LANE_LOG, true);
     assert_int_equal(atomic_load(&job_priority), own);
     run_jobs(*ctx, LANE_POOL, true);
+    assert_int_equal(atomic_load(&job_priority), MIN(own + 10, 19));
+    run_jobs(*ctx, LANE_BULK, true);
     assert_int_equal(atomic_load(&job_priority), MIN(own + 10, 19));
 }
 
@@ -583,7 +585,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(log_work_runs_in_order_one_at_a_time_off_the_loop, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(pool_work_runs_off_the_loop, setup, teardown),
-        cmocka_unit_test_setup_teardown(pool_work_yields_to_the_loops_and_the_log, setup, teardown),
+        cmocka_unit_test_setup_teardown(pool_and_bulk_work_yield_to_the_loops_and_the_log, setup,
+                                        teardown),
         cmocka_unit_test(freeing_waits_for_submitted_work),
         cmocka_unit_test_setup_teardown(lanes_do_not_wait_for_each_other, setup, teardown),
         cmocka_unit_test_setup_teardown(two_envs_hand_a_task_to_and_fro, setup, teardown),
