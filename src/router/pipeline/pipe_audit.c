@@ -270,7 +270,8 @@ static bool is_json(const char *type)
 }
 
 /* Describe the body of the reply. A body that is no JSON is not recorded, only its type and
- * length. */
+ * length. The stored reply of an earlier try is recorded whole, with its envelope: its parts are
+ * not stored one by one, and the strings of the envelope are hashed like those of the data. */
 static void describe_body(const struct pipe *p, struct audit_reply *out)
 {
     const struct req_reply *reply = &p->req.reply;
