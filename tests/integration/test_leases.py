@@ -10,7 +10,7 @@ import pytest
 from cluster import PATIENCE_S
 from test_sample import PROGRAM, SampleCluster
 
-COUNT = 100000 if os.environ.get("HOLDFAST_LONG") else 5000
+COUNT = 100000 if os.environ.get("HOLDFAST_LONG") else 30000
 LAMPS = """
 path "lamp/take/*" { capabilities = ["create", "read", "update"] }
 path "gone/take/*" { capabilities = ["create", "read", "update"] }
