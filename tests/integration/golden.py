@@ -149,6 +149,27 @@ def fill_system(m):
         "cleanup_dead_servers": False, "dead_server_last_contact_threshold": "25h", "min_quorum": 3})
 
 
+def fill_of_level_2(m):
+    """Records of feature level 2: audit devices, lease quotas, policies that end."""
+    m.call("PUT", "sys/audit/golden", {"type": "file", "description": "of an earlier build", "options": {
+        "file_path": "discard", "prefix": "golden ", "hmac_accessor": "false"}})
+    m.call("PUT", "sys/audit/dropped", {"type": "file", "options": {"file_path": "discard"}})
+    m.call("DELETE", "sys/audit/dropped")
+    m.call("PUT", "sys/config/auditing/request-headers/x-golden", {"hmac": True})
+    m.call("PUT", "sys/config/auditing/request-headers/x-shown", {"hmac": False})
+    m.call("POST", "sys/mounts/after/tune", {"audit_non_hmac_response_keys": ["c"]})
+    m.call("POST", "sys/quotas/lease-count/tokens", {"path": "auth/token/", "max_leases": 500})
+    m.call("POST", "sys/quotas/lease-count/dropped", {"path": "", "max_leases": 5})
+    m.call("DELETE", "sys/quotas/lease-count/dropped")
+    m.call("PUT", "sys/policies/acl/passing", {"policy": APP_POLICY, "ttl": YEARS})
+    m.call("PUT", "sys/policies/acl/passed", {"policy": APP_POLICY, "ttl": "1s"})
+
+
+def audit_hash(m):
+    """The hash that finds a text in the lines of the device: the salt is a record too."""
+    return m.call("POST", "sys/audit-hash/golden", {"input": "found again"})["data"]["hash"]
+
+
 def fill_after_rotation(m):
     m.call("PUT", "sys/rotate")
     m.call("PUT", "kv/after/rotation", {"v": "under the second key"})
@@ -203,6 +224,11 @@ READS = [("root", path) for path in (
     ("periodic", "kv/plain"), ("revoked", "kv/app/note"), ("expired", "kv/app/note"),
 ] + [(name, "auth/token/lookup-self") for name in (
     "root", "second root", "service", "parent", "maker", "child", "periodic", "orphan", "batch")]
+# Of fill_of_level_2
+READS_OF_LEVEL_2 = [("root", path) for path in (
+    "sys/audit", "sys/config/auditing/request-headers", "sys/config/auditing/request-headers/x-golden",
+    "sys/mounts/after/tune", "sys/quotas/lease-count?list=true", "sys/quotas/lease-count/tokens",
+    "sys/policies/acl/passing", "sys/policies/acl/passed")]
 # A time to live falls while time passes; the version is that of the build.
 PASSING = ("ttl", "running_plugin_version")
 
