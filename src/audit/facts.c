@@ -183,10 +183,12 @@ static void put_headers(struct audit_writer *a, const struct audit_facts *facts)
         const struct audit_header_fact *header = &facts->headers[i];
         text_key(&a->w, header->name);
         text_open_list(&a->w);
-        if (header->hmac)
-            audit_put_hole(a, AUDIT_STRING, header->value);
-        else
-            text_put_bytes(&a->w, header->value);
+        for (size_t k = 0; k < header->n_values; k++) {
+            if (header->hmac)
+                audit_put_hole(a, AUDIT_STRING, header->values[k]);
+            else
+                text_put_bytes(&a->w, header->values[k]);
+        }
         text_close(&a->w);
     }
     text_close(&a->w);

@@ -35,10 +35,11 @@ struct audit_mount {
     const char *point, *type, *accessor, *class;
 };
 
-/* A header of a request that the configuration names. */
+/* A header of a request that the configuration names, with the value of each of its lines. */
 struct audit_header_fact {
     const char *name;
-    struct bytes value;
+    const struct bytes *values;
+    size_t n_values;
     bool hmac;
 };
 

@@ -101,7 +101,7 @@ static enum status judge_preflight(const struct router_request *request, const s
     const char *allowed;
     ASSERT(request->method == METHOD_OPTIONS);
     ASSERT(!j->verdict.preflight);
-    if (!has_method(request->header(request, "access-control-request-method")))
+    if (!has_method(router_header(request, "access-control-request-method")))
         return ST_UNSUPPORTED;
     TRY(join_headers(request, cors, &allowed));
     j->verdict.preflight = true;

@@ -102,9 +102,10 @@ static void request_park(struct router_request *router_request, struct router_pa
     req->user = parked;
 }
 
-static struct bytes request_header(const struct router_request *request, const char *name)
+static bool request_header_next(const struct router_request *request, const char *name, size_t *at,
+                                struct bytes *ret_value)
 {
-    return http_header(front_request_of(request)->req, name);
+    return http_header_next(front_request_of(request)->req, name, at, ret_value);
 }
 
 static void request_respond(struct router_request *request, struct router_reply *reply)
@@ -207,7 +208,7 @@ static struct front_request *request_new(const struct front_http *http, struct h
                     .open_metrics = http->open_metrics,
                     .closed_ceremonies = http->closed_ceremonies,
                     .no_header = http_header_lens_absent(req),
-                    .header = request_header,
+                    .header_next = request_header_next,
                     .collect = request_collect,
                     .receive = request_receive,
                     .forward = request_forward,

@@ -1,5 +1,4 @@
-/* The way of a request through the program, from the bytes that a transport hands over to the
- * reply.
+/* The way of a request through the program, from the bytes of a transport to the reply.
  *
  *   limits, target, namespace, route, authenticate, body, authorise, handler, audit request,
  *   commit, audit response, send
@@ -30,8 +29,7 @@
 #include "router/throttle.h"
 
 enum {
-    /* A body longer than this is read only after its sender was found to have a right on the
-     * path. */
+    /* A longer body is read only after its sender was found to have a right on the path. */
     ROUTER_UNJUDGED_BYTES_MAX = HTTP_SMALL_BODY,
     /* A forwarded request with a body longer than this is sent only once: the body streams to the
      * active node and is not kept here (PROTOCOL R14). */
@@ -79,7 +77,7 @@ struct router_request {
     enum http_method method;
     struct path_target target;
     const struct dialect *dialect; /* dialect of the path, set by router_place */
-    bool foreign; /* `dialect` is not the home dialect: set by router_place */
+    bool foreign;                  /* `dialect` is not the home dialect: set by router_place */
     struct bytes query, body;      /* query and body as the client sent them */
     bool streamed; /* the body was not read yet: `collect`, `receive` or `forward` reads it */
     uint64_t body_length;   /* length of a streamed body, or HTTP_LENGTH_UNKNOWN */
@@ -97,8 +95,9 @@ struct router_request {
     const struct router_verdict *verdict; /* NULL: the front decided nothing */
 
     uint64_t no_header; /* a bit for each length up to 63 that no header's name has */
-    /* The value of the first header with that name (lower case); data NULL: absent. */
-    struct bytes (*header)(const struct router_request *request, const char *name);
+    /* The next header with that name (lower case); *at starts as 0. False: none is left. */
+    bool (*header_next)(const struct router_request *request, const char *name, size_t *at,
+                        struct bytes *ret_value);
     /* Read the streamed body into memory: sets `body` and clears `streamed`. NULL: the transport
      * does not stream. */
     void (*collect)(struct router_request *request, struct router_collect *collect);
@@ -124,13 +123,15 @@ struct router_request {
     enum status given_up; /* result of router_give_up; ST_OK: it was not called */
 };
 
-/* The value of a header, as request->header gives it. If no header's name has this length,
- * request->header is not called: most headers that are looked for are absent. */
+/* The value of the first header with that name (lower case); data NULL: absent. If no header's name
+ * has this length, request->header_next is not called: most headers are absent. */
 static inline struct bytes router_header(const struct router_request *request, const char *name)
 {
-    size_t len = strlen(name);
-    return len < 64 && (request->no_header >> len & 1) != 0 ? (struct bytes){0}
-                                                            : request->header(request, name);
+    size_t len = strlen(name), at = 0;
+    struct bytes value = {0};
+    if (len >= 64 || (request->no_header >> len & 1) == 0)
+        (void)request->header_next(request, name, &at, &value); /* absent: the value stays empty */
+    return value;
 }
 
 /* A request that is sent to the active node. */
@@ -225,8 +226,7 @@ void router_place(struct router_worker *worker, struct router_request *request,
  * the dialect is the home. False: no dialect has the name, and the request gets the home's. */
 bool router_place_forwarded(struct router_worker *worker, struct router_request *request,
                             struct bytes name);
-/* The map of the dialects with these names, for router_place. ST_NOT_FOUND as
- * dialect_map_choose. */
+/* The map of the dialects with these names, for router_place. Statuses of dialect_map_choose. */
 NODISCARD enum status router_choose(const struct router_worker *worker, const char *const *names,
                                     size_t n, struct dialect_map *ret_map, size_t *ret_unknown);
 /* The dialect of requests that no table claims, and of errors that have no request. */

@@ -451,11 +451,15 @@ static void respond(struct router_request *request, struct router_reply *reply)
 
 /* Requests */
 
-static struct bytes header(const struct router_request *request, const char *name)
+/* Requests have no headers. */
+static bool header_next(const struct router_request *request, const char *name, size_t *at,
+                        struct bytes *ret_value)
 {
     (void)request;
     (void)name;
-    return (struct bytes){0};
+    (void)at;
+    (void)ret_value;
+    return false;
 }
 
 static void forward(struct router_request *request, struct router_forward *f);
@@ -470,7 +474,7 @@ static void execute(struct node *n, uint64_t number, struct hop *hop)
         .method = kind == TRAIL_LOOK || kind == TRAIL_TOUCH ? METHOD_GET : METHOD_POST,
         .arena = &a->arena,
         .peer = "192.0.2.1:4711",
-        .header = header,
+        .header_next = header_next,
         .forward = forward,
         .respond = respond,
     };

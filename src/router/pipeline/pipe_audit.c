@@ -121,16 +121,41 @@ static struct audit_mount mount_of(const struct req *req)
     return out;
 }
 
-static void show_headers(const struct pipe *p, struct audit_facts *facts)
+/* All values of a header: a client may send it several times. */
+static enum status values_of(struct pipe *p, struct audit_header_fact *fact)
+{
+    const struct router_request *request = p->request;
+    struct bytes value, *values;
+    size_t at = 0, n = 0;
+    ASSERT(fact->name != NULL && fact->n_values == 0);
+    while (request->header_next(request, fact->name, &at, &value))
+        n++;
+    if (n == 0)
+        return ST_OK;
+    values = arena_alloc(p->req.arena, n * sizeof *values);
+    if (values == NULL)
+        return ST_NOMEM;
+    at = 0;
+    for (size_t i = 0; i < n; i++)
+        ASSERT(request->header_next(request, fact->name, &at, &values[i]));
+    fact->values = values;
+    fact->n_values = n;
+    return ST_OK;
+}
+
+static enum status show_headers(struct pipe *p, struct audit_facts *facts)
 {
     const struct audit_set *set = p->devices;
-    for (unsigned i = 0; i < set->n_headers && facts->n_headers < AUDIT_SHOWN_HEADERS_MAX; i++) {
-        struct bytes value = router_header(p->request, set->headers[i].name);
-        if (value.data == NULL)
-            continue;
-        facts->headers[facts->n_headers++] =
-            (struct audit_header_fact){set->headers[i].name, value, set->headers[i].hmac};
+    ASSERT(set != NULL && facts->n_headers == 0);
+    ASSERT(set->n_headers <= AUDIT_SHOWN_HEADERS_MAX);
+    for (unsigned i = 0; i < set->n_headers; i++) {
+        struct audit_header_fact fact = {.name = set->headers[i].name,
+                                         .hmac = set->headers[i].hmac};
+        TRY(values_of(p, &fact));
+        if (fact.n_values != 0)
+            facts->headers[facts->n_headers++] = fact;
     }
+    return ST_OK;
 }
 
 /* The path below the root of the API. Outside of every API: the whole path, with its first '/'. A
@@ -162,7 +187,7 @@ static enum status write_facts(struct pipe *p)
     };
     if (req->mount != NULL)
         facts.exempt = req->mount->audit_non_hmac_request_keys;
-    show_headers(p, &facts);
+    TRY(show_headers(p, &facts));
     return audit_facts_write(&facts, &p->more->facts);
 }
 

@@ -380,6 +380,35 @@ static void a_record_has_the_members_of_upstream(void **ctx)
     assert_line_has(1, "\"data\":{\"n\":1.50,\"s\":\"v\"}}");
 }
 
+/* A client may send a header several times. */
+static void each_value_of_a_header_is_recorded(void **ctx)
+{
+    (void)ctx;
+    static const struct audit_header headers[] = {
+        {"x-absent", false}, {"x-plain", false}, {"x-secret", true}};
+    struct test_request t;
+    devices.set.headers = headers;
+    devices.set.n_headers = ARRAY_LEN(headers);
+    assert_status(hmac_new(bytes_of(salt, sizeof salt), &device->salt), ST_OK);
+    test_request_init(&t, METHOD_GET, "/v1/kv/a", NULL);
+    test_request_header(&t, "x-secrets-token", w.token);
+    test_request_header(&t, "x-plain", "one");
+    test_request_header(&t, "x-secret", "PLANTED");
+    test_request_header(&t, "x-plain", "");
+    test_request_header(&t, "x-secret", "PLANTED too");
+    test_request_header(&t, "x-plain", "two");
+    world_handle(&w, &t);
+    test_request_done(&t);
+    assert_pair();
+    for (unsigned i = 0; i < 2; i++) {
+        assert_line_has(i, "\"headers\":{\"x-plain\":[\"one\",\"\",\"two\"],"
+                           "\"x-secret\":[\"hmac-sha256:");
+        assert_line_has(i, "\",\"hmac-sha256:");
+        assert_line_lacks(i, "PLANTED");
+        assert_line_lacks(i, "x-absent");
+    }
+}
+
 /* As root, then as a token of that policy. */
 static void become(const char *policy)
 {
@@ -621,6 +650,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_refusal_by_a_quota_is_recorded_if_that_is_set,
                                         open_counting, close_counting),
         TEST(a_record_has_the_members_of_upstream),
+        TEST(each_value_of_a_header_is_recorded),
         TEST(a_decision_is_recorded_with_its_rule),
         TEST(a_denial_after_a_rerun_is_recorded_as_one),
         TEST(a_reply_is_recorded_with_the_facts_that_were_committed),

@@ -38,13 +38,18 @@ struct test_request {
     struct buf body; /* zero-terminated */
 };
 
-static inline struct bytes test_header(const struct router_request *request, const char *name)
+static inline bool test_header_next(const struct router_request *request, const char *name,
+                                    size_t *at, struct bytes *ret_value)
 {
     const struct test_request *t = CONTAINER_OF(request, struct test_request, request);
-    for (unsigned i = 0; i < t->n_headers; i++)
-        if (strcmp(t->headers[i][0], name) == 0)
-            return bytes_str(t->headers[i][1]);
-    return (struct bytes){0};
+    while (*at < t->n_headers) {
+        const char *const *header = t->headers[(*at)++];
+        if (strcmp(header[0], name) != 0)
+            continue;
+        *ret_value = bytes_str(header[1]);
+        return true;
+    }
+    return false;
 }
 
 static inline void test_collect(struct router_request *request, struct router_collect *collect)
@@ -123,7 +128,7 @@ static inline void test_request_init(struct test_request *t, enum http_method me
         .body = body != NULL ? bytes_str(body) : (struct bytes){0},
         .arena = &t->arena,
         .peer = "192.0.2.1:4711",
-        .header = test_header,
+        .header_next = test_header_next,
         .collect = test_collect,
         .may_park = test_may_park,
         .park = test_park,
