@@ -38,6 +38,13 @@ static void put_text(struct text_writer *w, struct bytes key, const char *text)
         put_str(w, key, text);
 }
 
+/* In full seconds, as upstream. */
+static void put_issue_time(struct text_writer *w, int64_t issued_ms)
+{
+    if (issued_ms != 0)
+        put_time(w, KEY("token_issue_time"), issued_ms / 1000 * 1000);
+}
+
 static void put_number(struct text_writer *w, struct bytes key, int64_t n)
 {
     if (n != 0)
@@ -140,8 +147,7 @@ static void put_auth(struct audit_writer *a, const struct audit_facts *facts)
     put_text(w, KEY("entity_id"), auth->entity_id);
     put_text(w, KEY("token_type"), auth->token_type);
     put_number(w, KEY("token_ttl"), auth->ttl_s);
-    if (auth->issued_ms != 0)
-        put_time(w, KEY("token_issue_time"), auth->issued_ms / 1000 * 1000);
+    put_issue_time(w, auth->issued_ms);
     text_close(w);
 }
 
@@ -293,8 +299,9 @@ static void put_secret_member(struct audit_writer *a, const struct text_value *o
 }
 
 /* The new token of a login or of auth/token. */
-static void put_new_token(struct audit_writer *a, const struct text_value *auth)
+static void put_new_token(struct audit_writer *a, const struct audit_reply *reply)
 {
+    const struct text_value *auth = reply->auth;
     if (auth == NULL || auth->kind != TEXT_OBJECT)
         return;
     ASSERT(a->w.depth == 2);
@@ -302,6 +309,7 @@ static void put_new_token(struct audit_writer *a, const struct text_value *auth)
     text_open_object(&a->w);
     put_secret_member(a, auth, "client_token", KEY("client_token"), AUDIT_SECRET);
     put_secret_member(a, auth, "accessor", KEY("accessor"), AUDIT_ACCESSOR);
+    put_text(&a->w, KEY("display_name"), reply->display_name);
     put_member(a, auth, "policies", KEY("policies"));
     put_member(a, auth, "token_policies", KEY("token_policies"));
     put_member(a, auth, "identity_policies", KEY("identity_policies"));
@@ -310,6 +318,7 @@ static void put_new_token(struct audit_writer *a, const struct text_value *auth)
     put_member(a, auth, "entity_id", KEY("entity_id"));
     put_member(a, auth, "token_type", KEY("token_type"));
     put_member(a, auth, "lease_duration", KEY("token_ttl"));
+    put_issue_time(&a->w, reply->issued_ms);
     text_close(&a->w);
 }
 
@@ -377,7 +386,7 @@ static void put_reply(struct audit_writer *a, const struct audit_reply *reply)
     text_key_raw(w, KEY("response"));
     text_open_object(w);
     put_int(w, KEY("http_status"), reply->http);
-    put_new_token(a, reply->auth);
+    put_new_token(a, reply);
     put_mount(w, &reply->mount);
     if (reply->lease_id != NULL) {
         text_key_raw(w, KEY("secret"));

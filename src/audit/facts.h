@@ -71,6 +71,8 @@ struct audit_reply {
     int http;
     struct audit_mount mount;
     const struct text_value *auth; /* the new token, as the reply describes it; NULL: none */
+    const char *display_name;      /* of the new token; NULL: there is none */
+    int64_t issued_ms;             /* when the new token was made; 0: there is none */
     struct bytes data;             /* JSON; empty: none */
     bool listing;                  /* `data` has the names of a listing */
     struct field_strings exempt;   /* keys whose values in `data` stay readable */

@@ -17,8 +17,15 @@ struct login_limits req_limits_of(const struct mount *mount)
 
 enum status req_reply_auth(struct req *req, const char *bearer, const struct auth_token *token)
 {
+    ASSERT(req->reply.auth.len == 0 && req->reply.issued_ms == 0); /* a reply gives one token */
+    ASSERT(token->num_uses >= 0);
     struct text_writer w = req_reply_auth_begin(req);
     req->reply.accessor = token->accessor;
+    req->reply.issued_ms = token->created_ms;
+    /* the audit record is made when the transaction that holds the token has ended */
+    req->reply.display_name = arena_str(req->arena, bytes_str(token->display_name));
+    if (req->reply.display_name == NULL)
+        return ST_NOMEM;
     login_put_auth(&w, bearer, token, req->now_ms);
     return req_reply_auth_end(req);
 }

@@ -326,6 +326,8 @@ static enum status describe_token(const struct pipe *p, struct audit_reply *out)
     const struct req_reply *reply = &p->req.reply;
     if (out->wrapping != NULL || p->failure != ST_OK || p->repeated || reply->auth.len == 0)
         return ST_OK;
+    out->display_name = reply->display_name;
+    out->issued_ms = reply->issued_ms;
     return text_json_parse(p->req.arena, buf_bytes(&reply->auth), &out->auth, NULL);
 }
 

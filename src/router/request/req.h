@@ -54,7 +54,9 @@ struct req_reply {
     struct buf auth; /* the member `auth` of the envelope; empty: null */
     /* the token that the client gets in place of the reply, in the arena; NULL: not wrapped */
     const struct wrapping *wrapping;
-    const char *accessor; /* accessor of the token in `auth` */
+    /* Of the token in `auth`; NULL and 0: there is none. */
+    const char *accessor, *display_name;
+    int64_t issued_ms;
     struct req_leases leases;
 };
 

@@ -409,17 +409,43 @@ static void each_value_of_a_header_is_recorded(void **ctx)
     }
 }
 
-/* As root, then as a token of that policy. */
-static void become(const char *policy)
+/* The next request has the token of the reply. */
+static void become_new_token(const struct test_request *t)
 {
     static const char made[] = "\"client_token\":\"";
-    assert_int_equal(call(METHOD_PUT, "/v1/sys/policies/acl/p", policy)->http, 204);
-    struct test_request *t = call(METHOD_POST, "/v1/auth/token/create",
-                                  "{\"policies\":[\"p\"],\"no_default_policy\":true}");
     const char *token = strstr((const char *)t->body.data, made);
     assert_non_null(token);
     token += sizeof made - 1;
     (void)snprintf(w.token, sizeof w.token, "%.*s", (int)strcspn(token, "\""), token);
+}
+
+static void a_sender_is_recorded_with_its_uses_and_metadata(void **ctx)
+{
+    (void)ctx;
+    become_new_token(call(METHOD_POST, "/v1/auth/token/create",
+                          "{\"num_uses\":3,\"ttl\":\"1h\",\"meta\":{\"team\":\"blue\"}}"));
+    assert_int_equal(call(METHOD_GET, "/v1/auth/token/lookup-self", NULL)->http, 200);
+    assert_pair();
+    for (unsigned i = 0; i < 2; i++)
+        assert_line_has(i, "\"metadata\":{\"team\":\"blue\"},\"remaining_uses\":2,"
+                           "\"token_type\":\"service\",\"token_ttl\":3600,");
+    assert_line_lacks(0, "client_id"); /* the token has no entity */
+}
+
+static void warnings_are_recorded(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(call(METHOD_POST, "/v1/auth/token/create", "{\"surplus\":1}")->http, 200);
+    assert_line_lacks(0, "warnings");
+    assert_line_has(1, "\"warnings\":[\"Endpoint ignored the unrecognized parameter surplus\"]");
+}
+
+/* As root, then as a token of that policy. */
+static void become(const char *policy)
+{
+    assert_int_equal(call(METHOD_PUT, "/v1/sys/policies/acl/p", policy)->http, 204);
+    become_new_token(call(METHOD_POST, "/v1/auth/token/create",
+                          "{\"policies\":[\"p\"],\"no_default_policy\":true}"));
 }
 
 static void a_decision_is_recorded_with_its_rule(void **ctx)
@@ -503,12 +529,12 @@ static void a_reply_is_recorded_with_the_facts_that_were_committed(void **ctx)
 static void a_new_token_is_recorded_as_one(void **ctx)
 {
     (void)ctx;
-    struct test_request *t =
-        call(METHOD_POST, "/v1/auth/token/create", "{\"policies\":[\"p\"],\"ttl\":\"1h\"}");
+    struct test_request *t = call(METHOD_POST, "/v1/auth/token/create",
+                                  "{\"policies\":[\"p\"],\"ttl\":\"1h\",\"display_name\":\"job\"}");
     assert_int_equal(t->http, 200);
     assert_line_has(1, "\"response\":{\"http_status\":200,\"auth\":{\"client_token\":\"hvs.");
-    assert_line_has(1, "\"policies\":[\"default\",\"p\"]");
-    assert_line_has(1, "\"token_ttl\":3600");
+    assert_line_has(1, "\"display_name\":\"token-job\",\"policies\":[\"default\",\"p\"]");
+    assert_line_has(1, "\"token_ttl\":3600,\"token_issue_time\":\"20");
     assert_line_has(1, "\"mount_class\":\"auth\"");
 }
 
@@ -651,6 +677,8 @@ int main(void)
                                         open_counting, close_counting),
         TEST(a_record_has_the_members_of_upstream),
         TEST(each_value_of_a_header_is_recorded),
+        TEST(a_sender_is_recorded_with_its_uses_and_metadata),
+        TEST(warnings_are_recorded),
         TEST(a_decision_is_recorded_with_its_rule),
         TEST(a_denial_after_a_rerun_is_recorded_as_one),
         TEST(a_reply_is_recorded_with_the_facts_that_were_committed),
