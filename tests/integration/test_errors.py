@@ -116,7 +116,7 @@ SYSTEM = [
     (("PUT sys/unseal", {"reset": True}), 400, ""),
     (("PUT sys/unseal", {"key": ""}), 400, ""),
     (("POST sys/storage/raft/remove-peer", {}), 400, "server_id"),
-    (("POST sys/storage/raft/readmit", {"server_id": "none"}), 400, "none"),
+    (("POST sys/storage/raft/readmit", {"server_id": "none"}), 400, "no node of this name"),
 ]
 WRAPPING = [
     (("POST sys/wrapping/wrap", {"a": 1}), 400, "endpoint requires response wrapping to be used"),

@@ -48,7 +48,8 @@ static enum status read_level(struct req *req, enum trace_level *ret_level)
             return ST_OK;
         }
     }
-    return req_fail(req, ST_INVALID, "invalid level provided: %.40s", in->level);
+    return req_fail(req, ST_INVALID,
+                    "invalid level provided: debug, info, warn, error or off is expected");
 }
 
 static bool is_module(const char *name)

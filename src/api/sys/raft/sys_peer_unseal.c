@@ -188,7 +188,7 @@ static enum status sys_approve(struct req *req)
     TRY(st);
     const struct approval a = {id_of(node, in->server_id), req->now_ms + in->ttl * 1000};
     if (a.raft_id == 0)
-        return req_fail(req, ST_INVALID, "no node \"%s\" in the cluster", in->server_id);
+        return req_fail(req, ST_INVALID, "server_id: no node of this name is in the cluster");
     TRY(sweep_approvals(req, false));
     TRY(approval_put(req, key, &a));
     return req_reply(req, &(struct approval_out){in->server_id, a.until_ms});

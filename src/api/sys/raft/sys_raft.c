@@ -108,8 +108,7 @@ static enum status find_member(struct req *req, struct node_status **ret_node,
 
 static enum status no_such_node(struct req *req)
 {
-    const struct sys_remove_peer *in = req_body(req);
-    return req_fail(req, ST_INVALID, "no node \"%s\" in the cluster", in->server_id);
+    return req_fail(req, ST_INVALID, "server_id: no node of this name is in the cluster");
 }
 
 static enum status sys_remove_peer(struct req *req)
@@ -133,7 +132,7 @@ static enum status sys_readmit(struct req *req)
         return ST_NOMEM;
     enum status st = state_exists(req->txn, bytes_str(key));
     if (st == ST_NOT_FOUND)
-        return req_fail(req, ST_INVALID, "server_id: no node \"%s\" was removed", in->server_id);
+        return req_fail(req, ST_INVALID, "server_id: no node of this name was removed");
     TRY(st);
     return state_delete(req->txn, bytes_str(key));
 }
