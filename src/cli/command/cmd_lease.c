@@ -102,8 +102,31 @@ static int cmd_lease_revoke(struct cli *cli)
     return code;
 }
 
+/* All leases, or those that could not be ended. limit < 0: as the server limits. */
+static int list_all(struct cli *cli, bool irrevocable, int64_t limit)
+{
+    struct cli_reply reply = {0};
+    const char *query = irrevocable ? "?type=irrevocable" : "";
+    if (limit >= 0)
+        query = arena_format(&cli->arena, "%s%climit=%lld", query, irrevocable ? '&' : '?',
+                             (long long)limit);
+    if (query == NULL)
+        return CLI_LOCAL_ERROR;
+    int code = cli_fetch(cli, "sys/leases", query, &reply);
+    return code == CLI_OK ? cli_show(cli, &reply) : code;
+}
+
 static int cmd_lease_list(struct cli *cli)
 {
+    bool irrevocable = cli_bool(cli, "irrevocable", false);
+    bool all = cli_bool(cli, "all", false) || irrevocable;
+    int64_t limit = cli_int(cli, "limit", -1);
+    if (all && cli->n_args != 0)
+        return cli_usage_error(cli, "-all and -irrevocable list the leases of all paths");
+    if (limit >= 0 && !all)
+        return cli_usage_error(cli, "-limit needs -all or -irrevocable");
+    if (all)
+        return list_all(cli, irrevocable, limit);
     const char *prefix = cli->n_args == 1 ? cli->args[0] : "";
     const char *path = arena_format(&cli->arena, "sys/leases/lookup/%s", prefix);
     ASSERT(cli->n_args <= 1);
@@ -113,7 +136,10 @@ static int cmd_lease_list(struct cli *cli)
 static int cmd_lease_count(struct cli *cli)
 {
     struct cli_reply reply = {0};
-    const char *query = cli_bool(cli, "creators", false) ? "?creators=true" : "";
+    bool creators = cli_bool(cli, "creators", false);
+    const char *query = creators ? "?creators=true" : "";
+    if (cli_bool(cli, "irrevocable", false))
+        query = creators ? "?creators=true&type=irrevocable" : "?type=irrevocable";
     int code = cli_fetch(cli, "sys/leases/count", query, &reply);
     return code == CLI_OK ? cli_show(cli, &reply) : code;
 }
@@ -132,8 +158,14 @@ static const struct cli_flag lease_revoke_flags[] = {
     {"prefix", CLI_BOOL, "end all leases below the path"},
     {"force", CLI_BOOL, "with -prefix: drop leases that cannot be ended"},
     {"sync", CLI_BOOL, "wait until the leases have ended"}};
+static const struct cli_flag lease_list_flags[] = {
+    {"all", CLI_BOOL, "list the ids of all leases"},
+    {"irrevocable", CLI_BOOL, "list the ids of the leases that could not be ended"},
+    {"limit", CLI_INT, "with -all or -irrevocable: list so many leases"}};
 static const struct cli_flag lease_count_flags[] = {
-    FIELD_FLAG, {"creators", CLI_BOOL, "show the ten tokens with the most leases of engines"}};
+    FIELD_FLAG,
+    {"creators", CLI_BOOL, "show the ten tokens with the most leases of engines"},
+    {"irrevocable", CLI_BOOL, "count the leases that could not be ended"}};
 
 static const struct cli_command lease_commands[] = {
     {.name = "lease lookup",
@@ -153,6 +185,7 @@ static const struct cli_command lease_commands[] = {
      .help = "End a lease, or all leases below a path."},
     {.name = "lease list",
      ARGS("[PREFIX]", 0, 1),
+     FLAGS(lease_list_flags),
      .run = cmd_lease_list,
      .help = "List the names below a path that have leases."},
     {.name = "lease count",

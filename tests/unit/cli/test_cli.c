@@ -50,6 +50,10 @@ static const struct {
      "{\"data\":{\"path\":\"v2/\",\"options\":{\"version\":\"2\"}}}"},
     {"/v1/v2/data/a", 200,
      "{\"data\":{\"data\":{\"x\":\"1\",\"data\":\"d\"},\"metadata\":{\"version\":7}}}"},
+    {"/v1/sys/leases", 200,
+     "{\"data\":{\"leases\":[{\"lease_id\":\"db/x/1\"}],\"lease_count\":3}}"},
+    {"/v1/sys/leases/count", 200, "{\"data\":{\"lease_count\":3}}"},
+    {"/v1/sys/leases/lookup/db", 200, "{\"data\":{\"keys\":[\"x/\"]}}"},
     {"/v1/v2/b/data/c", 200, "{\"data\":{\"data\":null,\"metadata\":{\"version\":3}}}"},
 };
 
@@ -225,6 +229,8 @@ static void what_excludes_each_other_is_refused_before_it_is_asked(void **ctx)
     assert_int_equal(RUN("token revoke", "-accessor", "-mode=orphan", "x"), 1);
     assert_int_equal(RUN("token revoke", "-mode=all", "x"), 1);
     assert_int_equal(RUN("lease revoke", "-force", "x"), 1);
+    assert_int_equal(RUN("lease list", "-all", "db"), 1);
+    assert_int_equal(RUN("lease list", "-limit=5"), 1);
     assert_int_equal(RUN("kv destroy", "-versions=1,0", "v2/a"), 1);
     assert_int_equal(RUN("kv put", "-cas=-1", "v2/a", "x=1"), 1);
     assert_int_equal(RUN("kv patch", "-method=other", "v2/a", "x=1"), 1);
@@ -233,6 +239,27 @@ static void what_excludes_each_other_is_refused_before_it_is_asked(void **ctx)
     assert_int_equal(RUN("read", "kv/a"), 1);
     (void)unsetenv("HOLDFAST_CLIENT_TIMEOUT");
     assert_string_equal(asked, "");
+}
+
+static void leases_are_listed_and_counted(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(RUN("lease list", "db"), 0);
+    assert_string_equal(asked, "GET /v1/sys/leases/lookup/db?list=true [secret-token] ");
+    assert_int_equal(RUN("lease list", "-all"), 0);
+    assert_string_equal(asked, "GET /v1/sys/leases [secret-token] ");
+    assert_non_null(strstr(shown, "db/x/1"));
+    assert_int_equal(RUN("lease list", "-all", "-limit=5"), 0);
+    assert_string_equal(asked, "GET /v1/sys/leases?limit=5 [secret-token] ");
+    assert_int_equal(RUN("lease list", "-irrevocable", "-limit=5"), 0);
+    assert_string_equal(asked, "GET /v1/sys/leases?type=irrevocable&limit=5 [secret-token] ");
+    assert_int_equal(RUN("lease count", "-field=lease_count"), 0);
+    assert_string_equal(shown, "3");
+    assert_int_equal(RUN("lease count", "-creators", "-irrevocable"), 0);
+    assert_string_equal(asked,
+                        "GET /v1/sys/leases/count?creators=true&type=irrevocable [secret-token] ");
+    assert_int_equal(RUN("lease count", "-irrevocable"), 0);
+    assert_string_equal(asked, "GET /v1/sys/leases/count?type=irrevocable [secret-token] ");
 }
 
 static void list_prints_the_keys(void **ctx)
@@ -648,6 +675,7 @@ int main(void)
         TEST(what_excludes_each_other_is_refused_before_it_is_asked),
         TEST(an_upload_follows_nobody),
         TEST(kv_writes_behind_what_it_read),
+        TEST(leases_are_listed_and_counted),
         TEST(list_prints_the_keys),
         TEST(delete_deletes),
         TEST(status_and_init_speak_to_the_system),
