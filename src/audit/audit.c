@@ -251,14 +251,40 @@ static void on_deadline(struct env_timer *timer)
 }
 
 /* Offer one record to one device. */
-static void offer_one(struct flight *f, struct slot *slot, uint64_t now_ms)
+static void offer_one(struct flight *f, struct slot *slot, bool needed, uint64_t now_ms)
 {
     give_deadline(slot, now_ms);
-    slot->offer = (struct audit_offer){
-        .done = on_offered, .env = f->audit->env, .record = f->records[slot->record]};
+    slot->offer = (struct audit_offer){.done = on_offered,
+                                       .env = f->audit->env,
+                                       .record = f->records[slot->record],
+                                       .needed = needed};
     slot->settled = audit_device_offer(slot->device, &slot->offer) != ST_OK;
     f->outstanding += !slot->settled;
     f->unsettled += !slot->settled;
+}
+
+/* Offer each record to each device; first to those that do not rest. Returns the first deadline. */
+static uint64_t offer_all(struct flight *f)
+{
+    uint64_t now_ms = env_mono_ms(f->audit->env), next_ms = UINT64_MAX;
+    bool rests[AUDIT_SET_MAX] = {false}, any = false;
+    ASSERT(f->n <= AUDIT_SET_MAX * f->n_records);
+    for (unsigned i = 0; i < f->n; i += f->n_records) {
+        const struct audit_device *device = f->slots[i].device;
+        rests[i / f->n_records] = atomic_load_explicit(&device->rests, memory_order_relaxed);
+        any = any || rests[i / f->n_records];
+    }
+    for (unsigned round = 0; round < 1u + any; round++) {
+        bool needed = round == 1 && f->unsettled == 0;
+        for (unsigned i = 0; i < f->n; i++) {
+            if (rests[i / f->n_records] != (round == 1))
+                continue;
+            offer_one(f, &f->slots[i], needed, now_ms);
+            if (!f->slots[i].settled)
+                next_ms = MIN(next_ms, f->slots[i].until_ms);
+        }
+    }
+    return next_ms;
 }
 
 static struct flight *flight_new(struct audit *audit, struct audit_set *set,
@@ -281,18 +307,12 @@ static struct flight *flight_new(struct audit *audit, struct audit_set *set,
 enum status audit_offer(struct audit *audit, struct audit_set *set,
                         struct audit_record *const records[], unsigned n, struct audit_op *op)
 {
-    uint64_t next_ms = UINT64_MAX;
     ASSERT(n > 0 && n <= AUDIT_TOGETHER && op->done != NULL);
     ASSERT(set->n_uses != 0);
     struct flight *f = flight_new(audit, set, records, n);
     if (f == NULL)
         return ST_NOMEM;
-    uint64_t now_ms = env_mono_ms(audit->env);
-    for (unsigned i = 0; i < f->n; i++) {
-        offer_one(f, &f->slots[i], now_ms);
-        if (!f->slots[i].settled)
-            next_ms = MIN(next_ms, f->slots[i].until_ms);
-    }
+    uint64_t next_ms = offer_all(f);
     if (f->unsettled == 0) {
         note_result(audit, false);
         flight_free(f);

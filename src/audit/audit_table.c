@@ -446,13 +446,19 @@ static void forget_state(struct table *t)
     pthread_mutex_unlock(&t->building);
 }
 
+static bool is_up(enum audit_standing standing)
+{
+    return standing == AUDIT_OPENING || standing == AUDIT_OK;
+}
+
+/* Whether the device takes a record that no other one takes. */
 static bool takes_records(const struct audit_use *use)
 {
     struct audit_device_state state;
     if (use->device == NULL)
         return false;
     audit_device_state(use->device, &state);
-    return state.standing == AUDIT_OPENING || state.standing == AUDIT_OK;
+    return is_up(state.standing) || state.standing == AUDIT_RESTING;
 }
 
 static void table_judge(struct table *t)
@@ -644,15 +650,15 @@ const char *audit_use_status(const struct audit_use *use, struct reason *ret_why
     static const char *const names[] = {[AUDIT_OPENING] = "opening",
                                         [AUDIT_OK] = "open",
                                         [AUDIT_FAILING] = "failing",
-                                        [AUDIT_LATE] = "late"};
+                                        [AUDIT_LATE] = "late",
+                                        [AUDIT_RESTING] = "resting"};
     struct audit_device_state state = {.standing = AUDIT_FAILING};
     if (use->device != NULL)
         audit_device_state(use->device, &state);
     else
         reason_set(&state.why, "%s", use->why);
     ASSERT(state.standing < ARRAY_LEN(names));
-    bool fails = state.standing == AUDIT_FAILING || state.standing == AUDIT_LATE;
-    *ret_why = fails ? state.why : (struct reason){{0}};
+    *ret_why = is_up(state.standing) ? (struct reason){{0}} : state.why;
     return names[state.standing];
 }
 
@@ -702,7 +708,9 @@ void audit_table_metrics(struct audit_table *table, struct metric_out *out)
         {"holdfast_audit_failures_total", METRIC_COUNTER,
          "Writes and openings of the audit device that failed.", COLUMN(failures)},
         {"holdfast_audit_dropped_total", METRIC_COUNTER,
-         "Records that the audit device did not take because it was late.", COLUMN(dropped)},
+         "Records that the audit device did not take because it was late or "
+         "rested.",
+         COLUMN(dropped)},
         {"holdfast_audit_rotations_total", METRIC_COUNTER, "Files that the audit device rotated.",
          COLUMN(rotations)},
         {"holdfast_audit_queued_bytes", METRIC_GAUGE,
@@ -720,11 +728,11 @@ void audit_table_metrics(struct audit_table *table, struct metric_out *out)
                "1 while audit devices are enabled and none of this node takes records.",
                atomic_load(&t->mute));
     metric_start(out, "holdfast_audit_device_up", METRIC_GAUGE,
-                 "1 while the audit device takes records on this node, 0 while it fails or is "
-                 "late.");
+                 "1 while the audit device takes records on this node, 0 while it fails, is late "
+                 "or rests.");
     for (unsigned i = 0; i < shown->set.n_uses; i++) {
         put_label(shown->set.uses[i], labels[i]);
-        metric_value(out, labels[i], takes_records(shown->set.uses[i]));
+        metric_value(out, labels[i], is_up(states[i].standing));
     }
     for (size_t c = 0; c < ARRAY_LEN(columns) && shown->set.n_uses != 0; c++) {
         metric_start(out, columns[c].name, columns[c].kind, columns[c].help);

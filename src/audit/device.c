@@ -41,7 +41,11 @@ struct device {
     uint64_t queued_bytes, held_bytes;
     bool sleeping, closing, reopen, over;
     bool late, failing, opened;
-    int64_t closing_ms; /* when it was closed */
+    int64_t closing_ms;    /* when it was closed */
+    unsigned lates;        /* how often it was late in a row */
+    int64_t back_ms;       /* when it was late no more; 0: it was never late */
+    int64_t rest_until_ms; /* 0: it does not rest */
+    bool rested;           /* the rest has ended, and nothing was written since */
     struct reason why;
     uint64_t records, bytes, writes, failures, dropped, rotations;
     uint64_t missed;   /* failures and dropped, when the device was last good */
@@ -165,6 +169,10 @@ static void be_late(struct device *d, const struct reason *why, struct news *new
         return;
     ASSERT(list_empty(dropped));
     d->late = true;
+    bool in_row = d->back_ms != 0 && sink_now_ms() - d->back_ms < AUDIT_REST_MAX_MS;
+    d->lates = in_row ? d->lates + 1 : 1;
+    d->rest_until_ms = 0;
+    atomic_store_explicit(&d->head.rests, false, memory_order_relaxed);
     drop_beyond(d, dropped);
     d->why = *why;
     news->level = TRACE_WARN;
@@ -172,12 +180,62 @@ static void be_late(struct device *d, const struct reason *why, struct news *new
                    d->path, why->text); /* cut: the reason is long */
 }
 
+/* How long a device rests that is late no more. The lock is held. */
+static int64_t rest_ms(const struct device *d)
+{
+    enum { DOUBLINGS_MAX = 16 };
+    ASSERT(d->options.write_timeout_ms > 0);
+    if (d->lates <= AUDIT_LATES_MAX)
+        return 0;
+    unsigned doublings = MIN(d->lates - AUDIT_LATES_MAX, (unsigned)DOUBLINGS_MAX);
+    return MIN(MIN(d->options.write_timeout_ms, (int64_t)AUDIT_REST_MAX_MS) << doublings,
+               (int64_t)AUDIT_REST_MAX_MS);
+}
+
+/* The thread has an answer for all that a late device held. The lock is held. */
+static void end_lateness(struct device *d, struct news *news)
+{
+    int64_t rest = rest_ms(d);
+    ASSERT(d->late && d->rest_until_ms == 0);
+    d->late = false;
+    d->back_ms = sink_now_ms();
+    if (rest == 0 || d->closing)
+        return;
+    d->rest_until_ms = d->back_ms + rest;
+    atomic_store_explicit(&d->head.rests, true, memory_order_relaxed);
+    if (news->text[0] != '\0')
+        return;
+    news->level = TRACE_WARN;
+    (void)snprintf(news->text, sizeof news->text,
+                   "device %s was late %u times in a row: it takes no records that another device "
+                   "takes for %lld ms",
+                   d->path, d->lates, (long long)rest); /* cut: the path is long */
+}
+
+/* Whether the device rests and does not take this offer. The first offer that it takes ends the
+ * rest. The lock is held. */
+static bool refuses_at_rest(struct device *d, const struct audit_offer *offer)
+{
+    if (d->rest_until_ms == 0)
+        return false;
+    ASSERT(!d->late);
+    int64_t now_ms = sink_now_ms();
+    if (!offer->needed && now_ms < d->rest_until_ms)
+        return true;
+    d->rest_until_ms = 0;
+    d->back_ms = now_ms;
+    d->rested = true;
+    atomic_store_explicit(&d->head.rests, false, memory_order_relaxed);
+    return false;
+}
+
 /* The thread has an answer. The lock is held. */
 static void take_result(struct device *d, enum status st, const struct reason *why,
                         struct news *news)
 {
     bool failed = st != ST_OK && st != ST_CLOSED;
-    bool back = d->late && list_empty(&d->queue);
+    bool emptied = d->late && list_empty(&d->queue);
+    bool back = d->rested || (emptied && rest_ms(d) == 0);
     ASSERT(list_empty(&d->held));
     ASSERT(st != ST_TIMEOUT && st != ST_BUSY);
     if (failed)
@@ -197,10 +255,12 @@ static void take_result(struct device *d, enum status st, const struct reason *w
     if (st != ST_CLOSED)
         d->failing = failed;
     d->opened |= st == ST_OK;
-    if (back)
-        d->late = false;
-    if (st == ST_OK && !d->late)
+    if (emptied)
+        end_lateness(d, news);
+    if (st == ST_OK && !d->late && d->rest_until_ms == 0) {
         d->missed = d->failures + d->dropped;
+        d->rested = false;
+    }
 }
 
 /* The thread. */
@@ -500,7 +560,7 @@ static enum status device_offer(struct audit_device *device, struct audit_offer 
     lock(&d->lock);
     if (d->closing)
         st = ST_CLOSED;
-    else if (d->late)
+    else if (d->late || refuses_at_rest(d, offer))
         st = ST_BUSY;
     d->dropped += st == ST_BUSY;
     if (st == ST_OK) {
@@ -536,9 +596,11 @@ static void device_state(struct audit_device *device, struct audit_device_state 
     lock(&d->lock);
     ASSERT(ret_state != NULL);
     ASSERT(!d->late || d->why.text[0] != '\0');
+    bool rests = d->rest_until_ms != 0 && sink_now_ms() < d->rest_until_ms;
     *ret_state = (struct audit_device_state){
         .standing = d->late      ? AUDIT_LATE
                     : d->failing ? AUDIT_FAILING
+                    : rests      ? AUDIT_RESTING
                     : d->opened  ? AUDIT_OK
                                  : AUDIT_OPENING,
         .why = d->why,
@@ -550,7 +612,7 @@ static void device_state(struct audit_device *device, struct audit_device_state 
         .rotations = d->rotations,
         .queued_bytes = d->queued_bytes + d->held_bytes,
     };
-    if (!d->late && !d->failing)
+    if (!d->late && !d->failing && !rests)
         ret_state->why = (struct reason){{0}};
     unlock(&d->lock);
 }

@@ -12,6 +12,11 @@
  *   AUDIT_LATE     left out: the thread holds records that it could not write in time. The device
  *                  takes no offers until its thread has an answer for all it holds, and keeps
  *                  queue_bytes_max at most: the newest offers beyond are answered with ST_BUSY.
+ *   AUDIT_RESTING  the thread has an answer for all it held, but the device was late more than
+ *                  AUDIT_LATES_MAX times in a row, each time less than AUDIT_REST_MAX_MS after it
+ *                  had come back: with every return a request would wait for it. It takes offers
+ *                  that no other device takes, which ends the rest. The first rest has twice the
+ *                  write_timeout, each further one twice the one before, AUDIT_REST_MAX_MS at most.
  *
  * A device that is not late takes every offer. The memory belongs to requests that wait for their
  * answers, and the number of requests is bounded.
@@ -37,12 +42,13 @@
 
 struct audit_device;
 
-/* A record offered to one device. Embedded in the operation of its worker; set the first three
- * members. */
+/* A record offered to one device. Embedded in the operation of its worker; set the members
+ * before those that are private. */
 struct audit_offer {
     void (*done)(struct audit_offer *offer, enum status st); /* ST_OK: the record is written */
     struct env *env;
     struct audit_record *record;
+    bool needed; /* no other device takes the record: a device that rests takes it */
     /* Private to the device until `done`. */
     struct env_task task;
     struct list link;
@@ -50,11 +56,13 @@ struct audit_offer {
     size_t bytes; /* counted for the record */
 };
 
-enum audit_standing { AUDIT_OPENING, AUDIT_OK, AUDIT_FAILING, AUDIT_LATE };
+enum audit_standing { AUDIT_OPENING, AUDIT_OK, AUDIT_FAILING, AUDIT_LATE, AUDIT_RESTING };
+
+enum { AUDIT_LATES_MAX = 2, AUDIT_REST_MAX_MS = 60000 };
 
 struct audit_device_state {
     enum audit_standing standing;
-    struct reason why; /* of AUDIT_FAILING and AUDIT_LATE */
+    struct reason why; /* of AUDIT_FAILING, AUDIT_LATE and AUDIT_RESTING */
     uint64_t records, bytes, writes, failures, dropped, rotations; /* since the device began */
     uint64_t queued_bytes;                                         /* of records that wait */
 };
@@ -74,6 +82,9 @@ struct audit_device {
     uint32_t deadline_ms;
     /* Moves whenever the device got further: a worker that sees it move waits for longer. */
     _Atomic uint64_t progress;
+    /* The device may be at rest: a worker offers it a record last, when it knows whether the record
+     * is needed. */
+    _Atomic bool rests;
 };
 
 static inline void audit_device_ref(struct audit_device *device)
@@ -88,7 +99,8 @@ static inline void audit_device_unref(struct audit_device *device)
         device->ops->free(device);
 }
 
-/* Any thread. ST_OK: `done` follows. ST_BUSY: the device is late; the record is counted as dropped.
+/* Any thread. ST_OK: `done` follows. ST_BUSY: the device is late or rests; the record is counted as
+ * dropped.
  * ST_CLOSED. After either, `done` is not called. */
 NODISCARD static inline enum status audit_device_offer(struct audit_device *device,
                                                        struct audit_offer *offer)

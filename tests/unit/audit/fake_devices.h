@@ -59,7 +59,7 @@ static inline enum status fake_offer(struct audit_device *device, struct audit_o
     struct fake_device *d = CONTAINER_OF(device, struct fake_device, device);
     struct audit_render how = {.raw = d->salt == NULL, .salt = d->salt, .hmac_accessor = true};
     struct buf line = {0};
-    if (d->late) {
+    if (d->late || (device->rests && !offer->needed)) {
         d->dropped++;
         return ST_BUSY;
     }

@@ -162,6 +162,32 @@ static void a_late_device_is_left_out_until_it_answers(void **state)
     close_world(&w);
 }
 
+static void a_device_that_rests_takes_what_no_other_takes(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w, 2);
+    struct fake_device *rests = &w.fake.devices[0], *other = &w.fake.devices[1];
+    rests->device.rests = true;
+    offer(&w, 2);
+    assert_int_equal(rests->dropped, 2);
+    assert_int_equal(rests->n_held, 0);
+    assert_int_equal(other->n_held, 2);
+    fake_answer(other, ST_OK);
+    fake_answer(other, ST_OK);
+    assert_int_equal(w.done, 1);
+    assert_status(w.st, ST_OK);
+
+    other->late = true;
+    offer(&w, 2);
+    assert_int_equal(rests->dropped, 2);
+    assert_int_equal(rests->n_held, 2);
+    fake_answer(rests, ST_OK);
+    fake_answer(rests, ST_OK);
+    assert_status(w.st, ST_OK);
+    close_world(&w);
+}
+
 static void a_device_that_is_late_for_one_is_late_for_all(void **state)
 {
     struct world w;
@@ -323,6 +349,7 @@ int main(void)
         cmocka_unit_test(without_a_device_that_accepts_it_failed),
         cmocka_unit_test(each_of_two_records_needs_a_device),
         cmocka_unit_test(a_late_device_is_left_out_until_it_answers),
+        cmocka_unit_test(a_device_that_rests_takes_what_no_other_takes),
         cmocka_unit_test(a_device_that_is_late_for_one_is_late_for_all),
         cmocka_unit_test(a_device_that_gets_further_has_five_deadlines),
         cmocka_unit_test(a_device_that_stops_is_left_out_one_deadline_later),

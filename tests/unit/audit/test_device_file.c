@@ -434,6 +434,79 @@ static void a_full_fifo_is_left_out_and_comes_back(void **state)
     (void)close(fd);
 }
 
+/* Let the device be late once, until it has written all it holds. */
+static void be_late_once(struct world *w, int fd, unsigned n)
+{
+    enum { BYTES_EACH = 30000 };
+    struct sent sent[4];
+    CLEANUP(buf_done) struct buf text = {0};
+    for (unsigned i = 0; i < ARRAY_LEN(sent); i++) /* more than a FIFO holds */
+        assert_status(world_offer(w, &sent[i], n + i, BYTES_EACH), ST_OK);
+    audit_device_leave_out(w->device);
+    assert_int_equal(world_state(w).standing, AUDIT_LATE);
+    for (unsigned i = 0; i < ARRAY_LEN(sent); i++) {
+        while (!sent[i].done && world_is_idle(w))
+            (void)drain_some(fd, &text, 512);
+        assert_status(world_await(&sent[i]), ST_OK);
+    }
+    while (drain_some(fd, &text, 4096) > 0) /* leave room in the FIFO */
+        continue;
+}
+
+static int open_fifo(struct world *w, const char *write_timeout)
+{
+    assert_int_equal(mkfifo(w->file, 0600), 0);
+    int fd = open(w->file, O_RDONLY | O_NONBLOCK);
+    OPEN(w, "file", "file_path", w->file, "write_timeout", write_timeout);
+    world_await_standing(w, AUDIT_OK);
+    return fd;
+}
+
+/* With each return of a slow device, a request waits for it: it returns more and more seldom. */
+static void a_device_that_is_late_again_and_again_rests(void **state)
+{
+    struct world *w = *state;
+    struct sent needed;
+    int fd = open_fifo(w, "1m"); /* a rest is a minute long */
+    for (unsigned i = 0; i < AUDIT_LATES_MAX; i++) {
+        be_late_once(w, fd, 10 * i);
+        assert_int_equal(world_state(w).standing, AUDIT_OK);
+    }
+    uint64_t dropped = world_state(w).dropped;
+    be_late_once(w, fd, 100);
+    assert_int_equal(world_state(w).standing, AUDIT_RESTING);
+    assert_true(w->device->rests);
+    assert_int_equal(logs_with("was late 3 times in a row"), 1);
+    assert_status(world_write(w, 110, 10), ST_BUSY);
+    assert_int_equal(world_state(w).dropped, dropped + 1);
+
+    needed = (struct sent){.w = w};
+    needed.offer = (struct audit_offer){
+        .done = on_sent, .env = &w->env, .record = world_record(111, 10), .needed = true};
+    assert_status(audit_device_offer(w->device, &needed.offer), ST_OK);
+    assert_status(world_await(&needed), ST_OK);
+    assert_int_equal(world_state(w).standing, AUDIT_OK); /* the rest has ended */
+    assert_false(w->device->rests);
+    assert_int_equal(logs_with("works again; it missed 1 records"), 1);
+    assert_status(world_write(w, 112, 10), ST_OK);
+    (void)close(fd);
+}
+
+static void a_rest_ends_by_itself(void **state)
+{
+    struct world *w = *state;
+    int fd = open_fifo(w, "50ms");
+    for (unsigned i = 0; i <= AUDIT_LATES_MAX; i++)
+        be_late_once(w, fd, 10 * i);
+    enum status st;
+    while ((st = world_write(w, 100, 10)) == ST_BUSY)
+        (void)poll(NULL, 0, 1);
+    assert_status(st, ST_OK);
+    assert_int_equal(logs_with("works again"), AUDIT_LATES_MAX + 1);
+    assert_int_equal(world_state(w).standing, AUDIT_OK);
+    (void)close(fd);
+}
+
 static void a_device_in_time_takes_all_and_a_late_one_keeps_a_bounded_queue(void **state)
 {
     enum { SIZE = 150000 };
@@ -687,6 +760,8 @@ int main(void)
         T(a_file_that_was_taken_away_is_made_anew),
         T(a_fifo_without_a_reader_fails_at_once),
         T(a_full_fifo_is_left_out_and_comes_back),
+        T(a_device_that_is_late_again_and_again_rests),
+        T(a_rest_ends_by_itself),
         T(a_device_in_time_takes_all_and_a_late_one_keeps_a_bounded_queue),
         T(a_hung_device_can_be_closed),
         T(a_thread_that_hangs_at_the_end_gives_its_records_back),

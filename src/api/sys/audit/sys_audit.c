@@ -39,9 +39,9 @@ static const struct field info_fields[] = {
     FIELD(struct sys_audit_info, declared, BOOL, .omit = true,
           .help = "Whether the device stands in the configuration file of this node."),
     FIELD(struct sys_audit_info, status, STRING,
-          .help = "On this node: open, opening, failing or late."),
+          .help = "On this node: open, opening, failing, late or resting."),
     FIELD(struct sys_audit_info, error, STRING, .omit = true,
-          .help = "Why this node's device is failing or late."),
+          .help = "Why this node's device is failing, late or resting."),
 };
 static const struct schema sys_audit_info_schema =
     SCHEMA_NAMED(struct sys_audit_info, name, info_fields);
