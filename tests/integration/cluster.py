@@ -295,7 +295,6 @@ class Cluster:
         self.founders = list(self.nodes)
         self.secrets = leaks.Secrets()
         self.calls = trail.Calls()
-        self.audited = self.audited and program == HOLDFAST
         if self.recorded:
             recorder.know([node.client_port for node in self.nodes])
         for node in self.nodes:

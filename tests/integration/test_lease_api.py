@@ -11,6 +11,7 @@ import hvac
 import pytest
 
 from cluster import HOLDFAST, Cluster
+from test_hvac import connect
 
 PROGRAM = str(pathlib.Path(HOLDFAST).with_name("holdfast-sample"))
 EVERYTHING = 'path "*" { capabilities = ["create", "read", "update", "delete", "list", "sudo"] }'
@@ -303,7 +304,7 @@ def test_clients_in_parallel_do_not_exceed_a_quota(cluster, user, quota):
 
 def test_the_python_client_knows_every_path(cluster, user):
     node = cluster.any()
-    client = hvac.Client(url=node.url, token=cluster.token, verify=str(cluster.dir / "tls" / "tls-ca.pem"))
+    client = connect(node, cluster.token)
     lease = client.write("lamp/take/red", ttl="10m")["lease_id"]
     assert client.sys.read_lease(lease)["data"]["id"] == lease
     assert client.sys.list_leases("lamp/take")["data"]["keys"] == ["red/"]

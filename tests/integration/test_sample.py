@@ -2,6 +2,7 @@
 
 What the module adds is reached through lists that name it in one line each: nothing in src knows it."""
 
+import json
 import os
 import pathlib
 import re
@@ -13,6 +14,8 @@ import time
 import pytest
 
 from cluster import HOLDFAST, PATIENCE_S, TOP, Cluster
+from test_audit_trail import hash_of
+import trail
 
 PROGRAM = str(pathlib.Path(HOLDFAST).with_name("holdfast-sample"))
 
@@ -164,6 +167,54 @@ def test_a_login_takes_renews_and_ends_a_lease(cluster):
 
     assert one.call("DELETE", "/v1/sys/auth/words").status == 204
     wait(lambda: two.call("GET", "/v1/auth/token/lookup-self", token=token).status == 403)
+
+
+def recorded(cluster, path):
+    """The records of the replies to requests with this path, of all nodes."""
+    lines = [line for node in cluster.nodes
+             for line in (node.dir / trail.FILE).read_text().splitlines() if f'"{path}"' in line]
+    return [record for record in map(json.loads, lines)
+            if record["type"] == "response" and record["request"]["path"] == path]
+
+
+def hidden(cluster, text):
+    """What the trail shows in place of a text."""
+    return hash_of(cluster.nodes[0], text, trail.NAME)
+
+
+def test_a_login_is_recorded_with_its_token_and_without_its_secrets(cluster):
+    one, two, three = cluster.nodes
+    word = "a-word-that-no-trail-may-have"
+    assert one.call("POST", "/v1/sys/auth/told", {"type": "sample"}).status == 204
+    user = {"word": word, "token_policies": ["lamps"], "token_ttl": "1h"}
+    assert two.call("POST", "/v1/auth/told/users/eve", user).status == 204
+    answer = three.call("POST", "/v1/auth/told/login/eve", {"word": word}, token="")
+    assert answer.status == 200, answer.body
+    (record,) = recorded(cluster, "auth/told/login/eve")
+    token, accessor = (answer.json["auth"][name] for name in ("client_token", "accessor"))
+    shown = record["response"]["auth"]
+    assert shown.pop("token_issue_time")[:2] == "20"
+    assert shown == {
+        "client_token": hidden(cluster, token), "accessor": hidden(cluster, accessor),
+        "display_name": "told-eve", "policies": ["default", "lamps"],
+        "token_policies": ["default", "lamps"], "metadata": {"username": "eve"},
+        "token_type": "service", "token_ttl": 3600}
+    assert record["request"]["data"] == {"word": hidden(cluster, word)}
+    assert "client_token" not in record["auth"]
+    for node in cluster.nodes:
+        text = (node.dir / trail.FILE).read_text()
+        assert [secret for secret in (word, token, accessor) if secret in text] == []
+    assert one.call("DELETE", "/v1/sys/auth/told").status == 204
+
+
+def test_the_id_of_a_lease_is_recorded(cluster):
+    taken = cluster.nodes[2].call("POST", "/v1/lamp/take/recorded", {"ttl": "10m"})
+    assert taken.status == 200, taken.body
+    lease = taken.json["lease_id"]
+    (record,) = recorded(cluster, "lamp/take/recorded")
+    assert record["response"]["secret"] == {"lease_id": lease}
+    assert record["response"]["mount_type"] == "lamp"
+    assert cluster.nodes[0].call("POST", "/v1/sys/leases/revoke", {"lease_id": lease}).status == 204
 
 
 def test_a_lease_ends_by_itself(cluster):

@@ -13,16 +13,22 @@ FILE = "audit.log"
 PATH_MAX = 2000  # what of a path is compared: a record cuts one that is too long
 PROBLEMS_MAX = 20  # shown for one cluster
 
-# Not recorded: probes, as upstream.
+# Not recorded: probes, as upstream. Of sys/init only reads are.
 UNRECORDED = (
+    "livez",
+    "readyz",
+    "activez",
     "sys/health",
     "sys/leader",
     "sys/seal-status",
-    "sys/init",
     "sys/replication/status",
     "sys/replication/dr/status",
     "sys/replication/performance/status",
 )
+# Statuses of replies that the HTTP server gives before it knows a path.
+UNREAD = (408, 412, 413, 414, 431)
+
+ROOTS = ("v1/", "lantern/")  # of the APIs; the second one is of the sample
 
 watched = {}  # port of a node: the calls of its cluster
 
@@ -37,29 +43,56 @@ class Calls:
 
     def note(self, port, method, target, answer):
         path = path_of(target)
+        if is_unrecorded(method, path):
+            return
         # an unwrapped answer has the id of the request that made it
         unwrapped = path == "sys/wrapping/unwrap" and answer.status == 200
         request_id = None if unwrapped else id_of(answer)
         if request_id and answer.status < 500:
             self.answered.append((port, method, path, answer.status, request_id))
-        elif unwrapped or answer.status == 204:
+        elif answer.status < 500 and not request_id and not ended_early(method, answer):
             self.nameless[path, answer.status] += 1
+
+
+def is_unrecorded(method, path):
+    return path in UNRECORDED or (path == "sys/init" and method in ("GET", "HEAD"))
+
+
+def ended_early(method, answer):
+    """Whether an answer without an id is one that no record is made for: a redirect, a preflight, a
+    refusal by a rate limit, and what the HTTP server or a listener refuses by itself. The secrets
+    service itself gives each of its errors an id; the errors of other APIs are no JSON."""
+    preflight = method == "OPTIONS" and "Access-Control-Allow-Methods" in answer.headers
+    is_json = answer.headers.get("Content-Type", "").startswith("application/json")
+    return (answer.status in (307, 429, *UNREAD) or preflight
+            or (answer.status >= 400 and is_json))
 
 
 def id_of(answer):
     """The id in the head of an error or in the envelope of a success."""
     told = answer.headers.get("X-Secrets-Request-ID")
-    if told is None and answer.status == 200 and (answer.body or b"").startswith(b"{"):
+    if told is None and 200 <= answer.status < 300 and (answer.body or b"").startswith(b"{"):
         envelope = json.loads(answer.body)
         told = envelope.get("request_id") if "lease_duration" in envelope else None
     return told
 
 
+def spelled(path):
+    """The path in one of its spellings."""
+    raw = urllib.parse.unquote(path, errors="replace")
+    return "/".join(part for part in raw.split("/") if part)
+
+
 def path_of(target):
-    """The path as records show it, whichever way it is spelled."""
-    raw = urllib.parse.unquote(target.partition("?")[0], errors="replace")
-    path = "/".join(part for part in raw.split("/") if part)
-    return path.removeprefix("v1/")
+    """The path as records show it, whichever way it is spelled: below the root of an API."""
+    path = spelled(target.partition("?")[0])
+    root = next((root for root in ROOTS if path.startswith(root)), "")
+    return path.removeprefix(root)
+
+
+def recorded_path(path):
+    """A record has the whole path only where no API has it."""
+    return path_of(path) if path.startswith("/") else spelled(path)
 
 
 def watch(port, calls):
@@ -100,7 +133,7 @@ class Trail:
                 self.kinds[request_id].append((name, record["type"]))
                 self.paths[request_id] = record["request"].get("path", "")
                 if record["type"] == "response":
-                    place = path_of(self.paths[request_id])[:PATH_MAX]
+                    place = recorded_path(self.paths[request_id])[:PATH_MAX]
                     self.ended[place, record["response"]["http_status"]] += 1
 
     def judge(self, calls):
@@ -108,8 +141,6 @@ class Trail:
         for name, lines in self.torn.items():
             self.problems += [f"{name}: {line}" for line in lines[calls.kills[name]:]]
         for port, method, path, status, request_id in calls.answered:
-            if path in UNRECORDED:
-                continue
             found = [kind for _, kind in self.kinds.get(request_id, [])]
             if status == 429 and not found:  # as the settings of the rate limits say
                 continue
@@ -121,13 +152,16 @@ class Trail:
                 self.problems.append(
                     f"{method} {path} at port {port}, answered with {status}: records {found} "
                     f"of {sorted(places)}")
-            elif path_of(self.paths[request_id])[:PATH_MAX] != path[:PATH_MAX]:
+            elif recorded_path(self.paths[request_id])[:PATH_MAX] != path[:PATH_MAX]:
                 self.problems.append(
                     f"{method} {path}: recorded with the path {self.paths[request_id]!r}")
+        named = collections.Counter(
+            (path[:PATH_MAX], status) for _, _, path, status, _ in calls.answered)
         for (path, status), count in calls.nameless.items():
-            if path not in UNRECORDED and self.ended[path[:PATH_MAX], status] < count:
-                self.problems.append(f"{path}: {count} answers with {status}, recorded "
-                                     f"{self.ended[path[:PATH_MAX], status]} times")
+            place = path[:PATH_MAX], status
+            if self.ended[place] < count + named[place]:
+                self.problems.append(f"{path}: {count} answers with {status} and no id, and "
+                                     f"{named[place]} with one; recorded {self.ended[place]} times")
         for request_id, records in self.kinds.items():
             kinds = [kind for _, kind in records]
             if kinds[0] != "request" or len(kinds) > 2:
