@@ -9,7 +9,7 @@ import golden
 import recorder
 from cluster import HOLDFAST, PATIENCE_S, STEADY, TOP, Recoverable
 from test_chaos import SEED
-from writers import Writer
+from writers import Repeater
 
 LEVEL = 3  # feature level of this build
 WRITERS = 4
@@ -213,7 +213,7 @@ def test_no_acknowledged_write_is_lost_while_nodes_are_replaced():
         await_expired(filler)
         info = filler.call("GET", "kv/plain", headers={"X-Secrets-Wrap-TTL": "1h"})["wrap_info"]
         before = [r for r in golden.replies(filler) if r["path"] not in MOVING]
-        writers = [Writer(cluster, n, stop, SEED) for n in range(WRITERS)]
+        writers = [Repeater(cluster, n, stop, SEED) for n in range(WRITERS)]
         for writer in writers:
             writer.start()
         try:
@@ -224,6 +224,7 @@ def test_no_acknowledged_write_is_lost_while_nodes_are_replaced():
             for writer in writers:
                 writer.join(PATIENCE_S)
         check_writes(cluster, writers)
+        assert sum(writer.repeated for writer in writers) > 0  # of each node that was stopped
         for node in cluster.nodes:
             filler.node = node
             assert golden.changed(filler, before) == []

@@ -14,10 +14,13 @@ import time
 from cluster import call_on
 
 KEYS_EACH = 20
+SERVING = (200, 429, 473)  # what the health of a node that serves is
 
 
 class Writer(threading.Thread):
     """Writes and reads its own keys through all nodes, and keeps what it was told."""
+
+    timeout_s = 3
 
     def __init__(self, cluster, number, stop, seed):
         super().__init__(daemon=True)
@@ -32,7 +35,7 @@ class Writer(threading.Thread):
 
     def call(self, node, method, path, body=None):
         """None when the fate of the request is unknown."""
-        connection = self.connections.pop(node.name, None) or node.connect(3)
+        connection = self.connections.pop(node.name, None) or node.connect(self.timeout_s)
         try:
             answer = call_on(connection, method, path, body, self.cluster.token)
         except (OSError, http.client.HTTPException):
@@ -82,3 +85,36 @@ class Writer(threading.Thread):
             answer = call_on(connection, "GET", f"/v1/kv/chaos/{key}", None, self.cluster.token)
             assert answer.status == 200, f"{node.name} lost {key}"
             assert self.may_show(key, answer.data["n"], number), f"{node.name} {key}"
+
+
+class Repeater(Writer):
+    """Repeats a request that failed, once, through another node that serves: as a load balancer does.
+    It is wrong if that fails too."""
+
+    timeout_s = 60
+
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.repeated = 0
+
+    def call(self, node, method, path, body=None):
+        answer = super().call(node, method, path, body)
+        if answer is not None and answer.status < 500:
+            return answer
+        if body is not None:  # this try may take effect after later writes
+            self.unsure.setdefault(path.rpartition("/")[2], set()).add(body["n"])
+        self.repeated += 1
+        others = [each for each in self.cluster.nodes if each is not node]
+        other = next((each for each in others if each.health() in SERVING), others[0])
+        kept = self.connections.pop(other.name, None)
+        if kept is not None:  # the node may have been started anew
+            kept.close()
+        again = super().call(other, method, path, body)
+        if again is None or again.status >= 500:
+            self.wrong.append(f"{method} {path} failed twice: {told(node, answer)}, then "
+                              f"{told(other, again)}")
+        return again
+
+
+def told(node, answer):
+    return f"{node.name}: {answer and (answer.status, answer.body[:200])}"
