@@ -1,20 +1,14 @@
 """Audit devices of the cluster and of a node: enabled, seen, disabled, opened and closed."""
 
-import hashlib
-import hmac
 import json
-import os
-import signal
 import stat
 import threading
 import time
 
-import pytest
-from cluster import PATIENCE_S, STEADY, Unaudited
+from cluster import PATIENCE_S, Unaudited
 from test_hvac import connect
 
 CLUSTER = Unaudited
-
 
 
 def enable(node, path, options=None, kind="file", token=None, **more):
@@ -170,7 +164,15 @@ def test_a_hash_is_the_same_on_every_node_and_stands_in_the_lines(cluster):
         answer = node.call("POST", "/v1/sys/audit-hash/hashed", {"input": "s3cret"})
         assert answer.data["hash"] == answer.json["hash"]
         hashes.add(answer.data["hash"])
-    assert len(hashes) == 1 and hashes.pop().startswith("hmac-sha256:")
+    (shown,) = hashes
+    assert shown.startswith("hmac-sha256:") and len(shown) == len("hmac-sha256:") + 64
+    for node in cluster.nodes:  # whichever node is asked, the active one records the write
+        assert node.call("PUT", "/v1/kv/hashed", {"a": "s3cret", "b": ["s3cret", 1]}).status == 204
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    written = [r["request"]["data"] for r in records if r["request"]["path"] == "kv/hashed"]
+    assert written == [{"a": shown, "b": [shown, 1]}] * 2 * len(cluster.nodes)
+    asked = [r["request"]["data"] for r in records if r["request"]["path"] == "sys/audit-hash/hashed"]
+    assert asked == [{"input": shown}] * 2 * len(cluster.nodes)
     node = cluster.nodes[1]
     assert node.call("POST", "/v1/sys/audit-hash/hashed", {"input": ""}).status == 400
     answer = node.call("POST", "/v1/sys/audit-hash/none", {"input": "x"})
