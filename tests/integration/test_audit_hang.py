@@ -8,10 +8,11 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
-from cluster import PATIENCE_S, Unaudited, free_ports
+from cluster import PATIENCE_S, Unaudited, call_on, free_ports
 from test_audit import await_true, devices, disable, enable, metrics
 from test_audit_trail import devices_status, records
 from test_reload import await_log
@@ -19,6 +20,8 @@ from test_reload import await_log
 TIMEOUT_S = 1
 MANY = 150  # requests that take longer than PATIENCE_S if each waits for TIMEOUT_S
 LARGE = "x" * 60000
+CLIENTS, EACH = 4, 100  # of requests at the same time
+DEADLINE_S = 5  # longer than a request takes that waits for no device
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +175,28 @@ def unhindered(node, stem):
     assert time.monotonic() < end
 
 
+def durations(node, clients, each, large):
+    """How long each request of some clients took, which write large values at the same time."""
+    took = []
+
+    def run(client):
+        connection = node.connect()
+        for i in range(each):
+            begun = time.monotonic()
+            answer = call_on(connection, "PUT", f"/v1/kv/many/{client}/{i}", {"a": large}, node.cluster.token)
+            took.append(time.monotonic() - begun)
+            assert answer.status == 204, answer.body
+        connection.close()
+
+    threads = [threading.Thread(target=run, args=(client,)) for client in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(took) == clients * each
+    return took
+
+
 def ids(found):
     return collections.Counter((r["request"]["id"], r["type"]) for r in found
                                if not r["request"]["path"].startswith("sys/audit/"))
@@ -219,6 +244,18 @@ def test_a_receiver_that_does_not_read_delays_requests_once(cluster, node, tmp_p
         await_true(lambda: missing() == dropped + failures)
         assert dropped > MANY
         assert f"kv/back-{kind}" in [r["request"]["path"] for r in trail.records()]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "tcp", "unix"])
+def test_each_client_waits_for_a_hung_receiver_once(cluster, node, tmp_path, kind):
+    receiver = RECEIVERS[kind](tmp_path)
+    with contextlib.closing(receiver), two_devices(
+            cluster, receiver, write_timeout=f"{DEADLINE_S}s"):
+        took = durations(node, CLIENTS, EACH, LARGE)
+        waited = [each for each in took if each >= DEADLINE_S]
+        # More than 99 of 100 requests wait for nothing.
+        assert 1 <= len(waited) <= CLIENTS and CLIENTS * 100 <= len(took), sorted(took)[-20:]
+        assert devices_status(node, "other/") == "late"
 
 
 def test_a_peer_that_never_reads_is_tried_less_and_less_often(cluster, node, tmp_path):
