@@ -769,6 +769,39 @@ def test_leases_of_tokens(cluster, client):
         assert not token.is_authenticated()
 
 
+def test_the_other_paths_of_leases(client):
+    """Those for which the client has no function of its own."""
+    folder = "auth/token/create-orphan"
+
+    def lease():
+        client.sys.revoke_prefix(folder)
+        client.auth.token.create_orphan(ttl="1h", policies=["default"])
+        (name,) = client.sys.list_leases(folder)["data"]["keys"]
+        return f"{folder}/{name}"
+
+    for path in ("sys/revoke", "sys/revoke/{}", "sys/leases/revoke", "sys/leases/revoke/{}",
+                 f"sys/revoke-prefix/{folder}", f"sys/revoke-force/{folder}"):
+        one = lease()
+        body = {} if "{}" in path or folder in path else {"lease_id": one}
+        assert client.adapter.put(f"/v1/{path.format(one)}", json=body).status_code == 204
+        with pytest.raises(exceptions.InvalidPath):
+            client.sys.list_leases(folder)
+    one = lease()
+    for path in ("sys/renew", "sys/leases/renew", f"sys/renew/{one}", f"sys/leases/renew/{one}"):
+        with pytest.raises(exceptions.InvalidRequest, match="tokens cannot be renewed"):
+            client.write_data(path, data={"lease_id": one, "increment": 60})
+    found = client.adapter.list("/v1/sys/leases")["data"]
+    assert {"lease_id": one} in found["leases"] and found["lease_count"] == len(found["leases"])
+    limited = client.adapter.get("/v1/sys/leases", params={"limit": "1"})["data"]
+    assert len(limited["leases"]) == 1 and limited["lease_count"] == found["lease_count"]
+    for path in ("sys/leases", "sys/leases/count"):
+        none = client.adapter.get(f"/v1/{path}", params={"type": "irrevocable"})["data"]
+        assert none["lease_count"] == 0, path
+    tidied = client.write_data("sys/leases/tidy")
+    assert tidied.status_code == 202 and "Nothing to do" in tidied.json()["warnings"][0]
+    client.sys.revoke_prefix(folder)
+
+
 def test_quotas_of_leases(cluster, client):
     cluster.await_feature_level()
     path = "sys/quotas/lease-count"

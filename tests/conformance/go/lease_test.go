@@ -108,6 +108,46 @@ func TestLeasesOfAnEngine(t *testing.T) {
 	burns(false)
 }
 
+// Paths for which the client has no function, or calls another spelling.
+func TestTheOtherPathsOfLeases(t *testing.T) {
+	client := connect(t)
+	sys, logical := client.Sys(), client.Logical()
+	must(t, sys.RevokePrefix("auth/token/create-orphan"))
+	for _, path := range []string{"sys/revoke", "sys/leases/revoke"} {
+		token, lease := orphan(t, client)
+		got(logical.Write(path, map[string]any{"lease_id": lease}))(t)
+		ended(t, client, token)
+		token, lease = orphan(t, client)
+		got(logical.Write(path+"/"+lease, nil))(t)
+		ended(t, client, token)
+	}
+	for _, path := range []string{"sys/revoke-prefix/", "sys/revoke-force/"} {
+		token, _ := orphan(t, client)
+		got(logical.Write(path+"auth/token/create-orphan", nil))(t)
+		ended(t, client, token)
+	}
+	_, lease := orphan(t, client)
+	for _, path := range []string{"sys/renew", "sys/leases/renew"} {
+		_, err := logical.Write(path, map[string]any{"lease_id": lease, "increment": 60})
+		refused(t, err, http.StatusBadRequest, "auth/token/renew")
+		_, err = logical.Write(path+"/"+lease, map[string]any{"increment": 60})
+		refused(t, err, http.StatusBadRequest, "auth/token/renew")
+	}
+	all := got(logical.List("sys/leases"))(t).Data
+	equal(t, number(t, all["lease_count"]), int64(len(all["leases"].([]any))))
+	one := got(logical.ReadWithData("sys/leases", map[string][]string{"limit": {"1"}}))(t).Data
+	equal(t, len(one["leases"].([]any)), 1)
+	for _, path := range []string{"sys/leases", "sys/leases/count"} {
+		none := got(logical.ReadWithData(path, map[string][]string{"type": {"irrevocable"}}))(t).Data
+		equal(t, number(t, none["lease_count"]), int64(0))
+	}
+	tidied := got(logical.Write("sys/leases/tidy", nil))(t)
+	if len(tidied.Warnings) != 1 || !strings.Contains(tidied.Warnings[0], "Nothing to do") {
+		t.Fatalf("have %v", tidied.Warnings)
+	}
+	must(t, sys.RevokePrefix("auth/token/create-orphan"))
+}
+
 func TestQuotasOfLeases(t *testing.T) {
 	client := connect(t)
 	logical := client.Logical()
