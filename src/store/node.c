@@ -22,24 +22,15 @@ static uint8_t *branch_bytes(const struct store_inner *inner)
     return (uint8_t *)(uintptr_t)(inner->child + capacity[inner->node.kind]);
 }
 
-static size_t branch_bytes_len(enum store_kind kind)
-{
-    return kind == STORE_INNER_256 ? 0 : capacity[kind];
-}
+#define INNER_PREFIX_AT(cap) \
+    (sizeof(struct store_inner) + (cap) * sizeof(struct store_node *) + ((cap) == 256 ? 0 : (cap)))
 
-static size_t inner_size(enum store_kind kind, size_t prefix_len)
-{
-    return sizeof(struct store_inner) + capacity[kind] * sizeof(struct store_node *) +
-           branch_bytes_len(kind) + prefix_len;
-}
-
-struct bytes store_node_prefix(const struct store_node *node)
-{
-    if (node->kind == STORE_LEAF)
-        return bytes_of(store_leaf_of(node)->data, node->prefix_len);
-    const struct store_inner *inner = store_inner_of(node);
-    return bytes_of(branch_bytes(inner) + branch_bytes_len(node->kind), node->prefix_len);
-}
+const uint16_t store_prefix_at[STORE_KINDS] = {
+    [STORE_LEAF] = sizeof(struct store_leaf), [STORE_INNER_2] = INNER_PREFIX_AT(2),
+    [STORE_INNER_4] = INNER_PREFIX_AT(4),     [STORE_INNER_8] = INNER_PREFIX_AT(8),
+    [STORE_INNER_16] = INNER_PREFIX_AT(16),   [STORE_INNER_32] = INNER_PREFIX_AT(32),
+    [STORE_INNER_48] = INNER_PREFIX_AT(48),   [STORE_INNER_256] = INNER_PREFIX_AT(256),
+};
 
 struct bytes store_leaf_value(const struct store_leaf *leaf)
 {
@@ -48,10 +39,8 @@ struct bytes store_leaf_value(const struct store_leaf *leaf)
 
 size_t store_node_bytes(const struct store_node *node)
 {
-    size_t size = node->kind == STORE_LEAF
-                      ? sizeof(struct store_leaf) + node->prefix_len + node->value_len
-                      : inner_size(node->kind, node->prefix_len);
-    return store_spare_bytes(size);
+    size_t value = node->kind == STORE_LEAF ? node->value_len : 0;
+    return store_spare_bytes(store_prefix_at[node->kind] + node->prefix_len + value);
 }
 
 /* Index of `byte` in the sorted bytes; if it is absent, index of the first greater byte. */
@@ -64,22 +53,37 @@ static unsigned lower_bound(const struct store_inner *inner, uint8_t byte)
     return i;
 }
 
-struct store_node **store_inner_slot(struct store_inner *inner, uint8_t byte)
+unsigned store_inner_index(const struct store_inner *inner, uint8_t byte)
 {
     if (dense(inner))
-        return inner->child[byte] != NULL ? &inner->child[byte] : NULL;
+        return inner->child[byte] != NULL ? byte : STORE_NO_CHILD;
     const uint8_t *bytes = branch_bytes(inner);
     const uint8_t *hit = memchr(bytes, byte, store_node_children(&inner->node));
-    return hit != NULL ? &inner->child[hit - bytes] : NULL;
+    return hit != NULL ? (unsigned)(hit - bytes) : STORE_NO_CHILD;
+}
+
+struct store_node **store_inner_slot(struct store_inner *inner, uint8_t byte)
+{
+    unsigned index = store_inner_index(inner, byte);
+    return index != STORE_NO_CHILD ? &inner->child[index] : NULL;
+}
+
+/* A copy keeps the order of the children. Only between a dense node and one that is not does an
+ * index change. */
+struct store_node **store_inner_slot_at(struct store_inner *inner, uint8_t byte, unsigned index)
+{
+    bool same = dense(inner) ? index == byte
+                             : index < store_node_children(&inner->node) &&
+                                   branch_bytes(inner)[index] == byte;
+    struct store_node **slot = same ? &inner->child[index] : store_inner_slot(inner, byte);
+    ASSERT(slot != NULL && *slot != NULL);
+    return slot;
 }
 
 struct store_node *store_inner_child(const struct store_inner *inner, uint8_t byte)
 {
-    if (dense(inner))
-        return inner->child[byte];
-    const uint8_t *bytes = branch_bytes(inner);
-    const uint8_t *hit = memchr(bytes, byte, store_node_children(&inner->node));
-    return hit != NULL ? inner->child[hit - bytes] : NULL;
+    unsigned index = store_inner_index(inner, byte);
+    return index != STORE_NO_CHILD ? inner->child[index] : NULL;
 }
 
 struct store_node *store_inner_next(const struct store_inner *inner, unsigned *at,
@@ -183,12 +187,12 @@ struct store_leaf *store_leaf_new(struct store_birth birth, struct bytes prefix,
 struct store_inner *store_inner_new(struct store_birth birth, struct bytes prefix, unsigned room)
 {
     enum store_kind kind = kind_for(room);
-    struct store_inner *inner = store_spare_take(birth.spare, inner_size(kind, prefix.len));
+    struct store_inner *inner = store_spare_take(birth.spare, store_prefix_at[kind] + prefix.len);
     node_init(&inner->node, birth.batch, prefix.len, kind);
     inner->own = NULL;
     if (dense(inner))
         memset(inner->child, 0, 256 * sizeof *inner->child);
-    bytes_put(branch_bytes(inner) + branch_bytes_len(kind), prefix);
+    bytes_put((uint8_t *)inner + store_prefix_at[kind], prefix);
     return inner;
 }
 

@@ -106,12 +106,26 @@ static inline uint32_t store_node_keys(const struct store_node *node)
     return node->kind == STORE_LEAF ? 1 : node->keys;
 }
 
-/* Borrowed from the node. */
-struct bytes store_node_prefix(const struct store_node *node);
+/* Where the prefix begins in a node of each kind. */
+extern const uint16_t store_prefix_at[STORE_KINDS];
+
+/* Borrowed from the node. Inline: a lookup asks for it at each level. */
+static inline struct bytes store_node_prefix(const struct store_node *node)
+{
+    ASSERT(node->kind < STORE_KINDS);
+    return bytes_of((const uint8_t *)node + store_prefix_at[node->kind], node->prefix_len);
+}
 struct bytes store_leaf_value(const struct store_leaf *leaf);
 /* Bytes that the allocator uses for the node. */
 size_t store_node_bytes(const struct store_node *node);
 
+/* The index in `child` of the child told apart by `byte`; STORE_NO_CHILD when there is none. Valid
+ * until an insert or remove. */
+#define STORE_NO_CHILD 256U
+unsigned store_inner_index(const struct store_inner *inner, uint8_t byte);
+/* store_inner_slot of a child that had this index in `inner`, or in the node that `inner` is a copy
+ * of. */
+struct store_node **store_inner_slot_at(struct store_inner *inner, uint8_t byte, unsigned index);
 /* The child told apart by `byte`; NULL when there is none. */
 struct store_node *store_inner_child(const struct store_inner *inner, uint8_t byte);
 /* The place that holds the child of `byte`; NULL when there is none. Valid until an insert or

@@ -152,7 +152,8 @@ static void leaf_put(const struct put *p, struct store_tree *tree)
             return;
         }
         uint8_t byte = p->key.data[at];
-        bool absent = store_inner_child(store_inner_of(node), byte) == NULL;
+        unsigned index = store_inner_index(store_inner_of(node), byte);
+        bool absent = index == STORE_NO_CHILD;
         struct store_inner *inner = writable(p->w, link, absent, p->version);
         above[n_above++] = inner;
         if (absent) {
@@ -160,7 +161,7 @@ static void leaf_put(const struct put *p, struct store_tree *tree)
             count_put(p, n_above);
             return;
         }
-        link = store_inner_slot(inner, byte);
+        link = store_inner_slot_at(inner, byte, index);
         from = at + 1;
     }
     *link = branch_new(p, from);
@@ -225,18 +226,42 @@ static void inner_collapse(struct store_writer *w, struct store_node **link)
     retire(w, node);
 }
 
-/* Take the child at `byte` away from the inner node at `above`; NULL: the root from the tree. */
-static struct store_node *unlink_child(struct store_writer *w, struct store_tree *tree,
-                                       struct store_node **above, uint8_t byte)
+/* Find the key, and note in w->way the index of the child in each inner node on the way. */
+static bool way_find(struct store_writer *w, const struct store_node *node, struct bytes key)
 {
-    struct store_node *child = tree->root;
+    size_t from = 0;
+    for (size_t n = 0; node != NULL; n++) {
+        size_t at = from + node->prefix_len;
+        if (!bytes_has_prefix(bytes_from(key, from), store_node_prefix(node)))
+            return false;
+        if (node->kind == STORE_LEAF)
+            return at == key.len;
+        const struct store_inner *inner = store_inner_of(node);
+        if (at == key.len)
+            return inner->own != NULL;
+        unsigned index = store_inner_index(inner, key.data[at]);
+        if (index == STORE_NO_CHILD)
+            return false;
+        ASSERT(n <= from);
+        w->way[n] = (uint8_t)index;
+        node = inner->child[index];
+        from = at + 1;
+    }
+    return false;
+}
+
+/* Take `child`, the child at `byte`, away from the inner node at `above`; NULL: the root from the
+ * tree. */
+static struct store_node *unlink_child(struct store_writer *w, struct store_tree *tree,
+                                       struct store_node **above, struct store_node *child,
+                                       uint8_t byte)
+{
     if (above == NULL) {
+        ASSERT(child == tree->root);
         tree->root = NULL;
         return child;
     }
-    struct store_inner *inner = store_inner_of(*above);
-    child = *store_inner_slot(inner, byte);
-    store_inner_remove(inner, byte);
+    store_inner_remove(store_inner_of(*above), byte);
     inner_collapse(w, above);
     return child;
 }
@@ -246,10 +271,10 @@ bool store_tree_delete(struct store_writer *w, struct store_tree *tree, struct b
 {
     struct store_node **link = &tree->root, **above = NULL;
     size_t from = 0;
-    if (store_read_leaf(tree->root, key) == NULL)
+    if (!way_find(w, tree->root, key))
         return false;
     tree->newest = MAX(tree->newest, version);
-    while ((*link)->kind != STORE_LEAF) {
+    for (size_t n = 0; (*link)->kind != STORE_LEAF; n++) {
         size_t at = from + (*link)->prefix_len;
         struct store_inner *inner = writable(w, link, 0, version);
         inner->node.keys--;
@@ -260,10 +285,10 @@ bool store_tree_delete(struct store_writer *w, struct store_tree *tree, struct b
             return true;
         }
         above = link;
-        link = store_inner_slot(inner, key.data[at]);
+        link = store_inner_slot_at(inner, key.data[at], w->way[n]);
         from = at + 1;
     }
-    retire(w, unlink_child(w, tree, above, from > 0 ? key.data[from - 1] : 0));
+    retire(w, unlink_child(w, tree, above, *link, from > 0 ? key.data[from - 1] : 0));
     return true;
 }
 
@@ -285,7 +310,7 @@ struct store_node *store_tree_cut(struct store_writer *w, struct store_tree *tre
         link = store_inner_slot(inner, prefix.data[at]);
         from = at + 1;
     }
-    return unlink_child(w, tree, above, from > 0 ? prefix.data[from - 1] : 0);
+    return unlink_child(w, tree, above, *link, from > 0 ? prefix.data[from - 1] : 0);
 }
 
 static void raise_node(struct store_writer *w, struct store_node **link, uint64_t version)

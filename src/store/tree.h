@@ -14,6 +14,7 @@ struct store_writer {
     uint8_t scratch[STORE_KEY_MAX]; /* a key being joined */
     /* The inner nodes above the place of a put. Each takes at least one byte of the key. */
     struct store_inner *above[STORE_KEY_MAX + 1];
+    uint8_t way[STORE_KEY_MAX + 1]; /* index of the child in each inner node above a deleted key */
 };
 
 /* For a node of the running batch. */

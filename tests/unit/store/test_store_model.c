@@ -218,6 +218,48 @@ static void wide_nodes_behave_as_a_sorted_array(void **ctx)
     run(12, KEYS_WIDE, rounds(12000, 200000));
 }
 
+/* One change for each publication: each copies the node that tells the keys apart. Children come
+ * and go below it while it grows beyond an array of bytes and shrinks to one again. */
+static void a_node_changes_its_kind_below_a_way(void **ctx)
+{
+    (void)ctx;
+    enum { WIDE = 60 };
+    static struct pair pair;
+    char key[16];
+    pair_open(&pair, 41, KEYS_WIDE);
+    for (unsigned round = 0; round < 2 * WIDE; round++) {
+        unsigned n = round < WIDE ? round : 2 * WIDE - 1 - round;
+        for (unsigned part = 0; part < 2; part++) {
+            (void)snprintf(key, sizeof key, "s/%c/%u", (char)('A' + n), part);
+            struct bytes k = bytes_str(key);
+            pair.version++;
+            if (round < WIDE) {
+                store_put(pair.store, k, BYTES("1"), pair.version);
+                model_put(&pair.model, k, BYTES("1"), 0, pair.version);
+            } else {
+                assert_true(store_delete(pair.store, k, pair.version));
+                assert_true(model_delete(&pair.model, k));
+                assert_false(store_delete(pair.store, k, pair.version));
+            }
+            publish(&pair);
+            /* the last child of all: its place differs between the kinds of node */
+            (void)snprintf(key, sizeof key, "s/~/%u", round % 3);
+            store_put(pair.store, bytes_str(key), BYTES("2"), pair.version);
+            model_put(&pair.model, bytes_str(key), BYTES("2"), 0, pair.version);
+            publish(&pair);
+            (void)snprintf(key, sizeof key, "s/~/%u", (round + 1) % 3);
+            assert_int_equal(store_delete(pair.store, bytes_str(key), pair.version),
+                             model_delete(&pair.model, bytes_str(key)));
+            publish(&pair);
+        }
+        struct store_pin pin;
+        assert_int_equal(store_pin(pair.store, "round", 0, &pin), ST_OK);
+        assert_same(&pin, &pair.model);
+        store_unpin(&pin);
+    }
+    pair_close(&pair);
+}
+
 static void paths_behave_as_a_sorted_array(void **ctx)
 {
     (void)ctx;
@@ -237,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nested_keys_behave_as_a_sorted_array),
         cmocka_unit_test(wide_nodes_behave_as_a_sorted_array),
+        cmocka_unit_test(a_node_changes_its_kind_below_a_way),
         cmocka_unit_test(paths_behave_as_a_sorted_array),
         cmocka_unit_test(deep_keys_behave_as_a_sorted_array),
     };
