@@ -49,19 +49,27 @@ struct bytes rlog_key_folder(struct bytes key)
     return key;
 }
 
-/* Call `each` with the hash of every prefix that ends in '/', then with the hash of the key. Stops
- * and returns true when `each` returns true. */
-bool rlog_key_hashes(struct bytes key, bool (*each)(void *ctx, uint64_t hash), void *ctx)
+/* rlog_key_hashes without the prefixes up to `skip`, which is empty or one of them. */
+static bool key_hashes_below(struct bytes key, struct bytes skip,
+                             bool (*each)(void *ctx, uint64_t hash), void *ctx)
 {
     struct key_hash hash = {0};
-    const uint8_t *at = key.data, *slash;
+    const uint8_t *at = key.data + skip.len, *slash;
     ASSERT(key.len > 0);
+    ASSERT(skip.len <= key.len);
     for (; (slash = memchr(at, '/', key.len - (size_t)(at - key.data))) != NULL; at = slash + 1) {
         size_t len = (size_t)(slash - key.data) + 1;
         if (len < key.len && each(ctx, hash_upto(&hash, key, len)))
             return true;
     }
     return each(ctx, hash_upto(&hash, key, key.len));
+}
+
+/* Call `each` with the hash of every prefix that ends in '/', then with the hash of the key. Stops
+ * and returns true when `each` returns true. */
+bool rlog_key_hashes(struct bytes key, bool (*each)(void *ctx, uint64_t hash), void *ctx)
+{
+    return key_hashes_below(key, (struct bytes){0}, each, ctx);
 }
 
 static size_t counts_slot(const struct rlog_counts *c, uint64_t hash)
@@ -146,6 +154,7 @@ static void counts_done(struct rlog_counts *c)
 struct marking {
     struct rlog_conflicts *conflicts;
     struct rlog_propose *proposal;
+    struct bytes last; /* key of the write before */
     bool add;
     bool more; /* proposal->marks does not hold everything that was counted */
 };
@@ -179,13 +188,17 @@ static void mark_touch(void *ctx, enum rlog_touch touch, struct bytes key)
     case RLOG_TOUCH_PUT:
     case RLOG_TOUCH_DELETE: break;
     }
-    (void)rlog_key_hashes(key, mark_hash, m); /* mark_hash never stops the walk */
+    /* Prefixes that the write before has too are counted with that write: keys of a transaction
+     * come in order, and share many. */
+    struct bytes shared = bytes_of(key.data, bytes_common_len(m->last, key));
+    (void)key_hashes_below(key, rlog_key_folder(shared), mark_hash, m); /* never stops the walk */
+    m->last = key;
 }
 
 /* From now on, until rlog_conflicts_unmark, the proposal's writes are pending. */
 void rlog_conflicts_mark(struct rlog *r, struct rlog_propose *p)
 {
-    struct marking m = {&r->conflicts_pending, p, true, false};
+    struct marking m = {.conflicts = &r->conflicts_pending, .proposal = p, .add = true};
     ASSERT(!p->marked);
     p->marked = true;
     p->n_marks = 0;
@@ -196,7 +209,7 @@ void rlog_conflicts_mark(struct rlog *r, struct rlog_propose *p)
 
 void rlog_conflicts_unmark(struct rlog *r, struct rlog_propose *p)
 {
-    struct marking m = {&r->conflicts_pending, p, false, false};
+    struct marking m = {.conflicts = &r->conflicts_pending, .proposal = p};
     if (!p->marked)
         return;
     p->marked = false;

@@ -102,6 +102,42 @@ static void a_listing_conflicts_with_a_pending_write_below_it(void **ctx)
     world_free(w);
 }
 
+/* Keys that share a folder count it once. Each folder counts until the transaction is applied. */
+static void a_listing_conflicts_with_each_folder_of_a_pending_write(void **ctx)
+{
+    (void)ctx;
+    static const char *const folders[] = {"s/dir/", "s/dir/sub/", "s/dir/sub2/", "s/other/"};
+    struct world *w = world_new(6, 1);
+    struct wnode *leader = world_await_leader(w);
+    for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+        struct wclient put = {0}, early = {0}, late = {0};
+        struct rlog_txn_builder b = {0};
+        uint64_t version = status_of(leader).version, applied = status_of(leader).txns_applied;
+        rlog_txn_put(&b, BYTES("s/dir/a"), BYTES("1"));
+        rlog_txn_put(&b, BYTES("s/dir/sub/a"), BYTES("1"));
+        rlog_txn_put(&b, BYTES("s/dir/sub/b"), BYTES("1"));
+        rlog_txn_put(&b, BYTES("s/dir/sub2/b"), BYTES("1"));
+        rlog_txn_put(&b, BYTES("s/other/b"), BYTES("1"));
+        wclient_propose(leader, &put, &b);
+        b = (struct rlog_txn_builder){0};
+        rlog_txn_need_prefix(&b, bytes_str(folders[i]), version);
+        rlog_txn_put(&b, BYTES("s/x"), BYTES("1"));
+        wclient_propose(leader, &early, &b);
+        assert_status(wclient_wait(w, &put), ST_OK);
+        assert_status(wclient_wait(w, &early), ST_CONFLICT);
+        assert_int_equal(status_of(leader).txns_applied - applied, 1);
+        b = (struct rlog_txn_builder){0};
+        rlog_txn_need_prefix(&b, bytes_str(folders[i]), status_of(leader).version);
+        rlog_txn_put(&b, BYTES("s/x"), BYTES("1"));
+        wclient_propose(leader, &late, &b);
+        assert_status(wclient_wait(w, &late), ST_OK);
+        buf_done(&put.txn);
+        buf_done(&early.txn);
+        buf_done(&late.txn);
+    }
+    world_free(w);
+}
+
 static void a_key_conflicts_with_a_pending_sweep(void **ctx)
 {
     (void)ctx;
@@ -126,7 +162,8 @@ static void a_key_conflicts_with_a_pending_sweep(void **ctx)
 static void writes_are_pending_until_they_are_applied(void **ctx)
 {
     (void)ctx;
-    static const unsigned sizes[] = {1, RLOG_MARKS_MAX / 3, 2 * RLOG_MARKS_MAX};
+    /* two hashes are of folders */
+    static const unsigned sizes[] = {1, RLOG_MARKS_MAX - 2, RLOG_MARKS_MAX - 1, 2 * RLOG_MARKS_MAX};
     struct world *w = world_new(9, 1);
     struct wnode *leader = world_await_leader(w);
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
@@ -292,6 +329,7 @@ int main(void)
         cmocka_unit_test(a_doomed_transaction_is_not_replicated),
         cmocka_unit_test(held_transactions_go_on_when_the_other_fails),
         cmocka_unit_test(a_listing_conflicts_with_a_pending_write_below_it),
+        cmocka_unit_test(a_listing_conflicts_with_each_folder_of_a_pending_write),
         cmocka_unit_test(a_key_conflicts_with_a_pending_sweep),
         cmocka_unit_test(writes_are_pending_until_they_are_applied),
         cmocka_unit_test(nobody_conflicts_for_ever),
