@@ -77,6 +77,17 @@ enum status mount_locate(struct state_txn *txn, const char *ns, struct bytes pat
     return ST_NOT_FOUND;
 }
 
+enum status mount_place_of(struct state_txn *txn, const char *ns, const char *path,
+                           struct mount_place *ret_place)
+{
+    struct mount_place at = {.path = bytes_str(path)};
+    ASSERT(at.path.len != 0 && path[at.path.len - 1] == '/');
+    TRY(state_ns_key(txn->arena, ns, MOUNT_KIND, at.path, NULL, &at.key));
+    TRY(state_stamp(txn, at.key, &at.stamp));
+    *ret_place = at;
+    return ST_OK;
+}
+
 enum status mount_decode(struct arena *arena, const struct mount_place *place, struct bytes stored,
                          struct mount *ret_mount)
 {

@@ -41,6 +41,9 @@ struct mount_place {
 /* Find a mount as mount_find does, but do not read its record. */
 NODISCARD enum status mount_locate(struct state_txn *txn, const char *ns, struct bytes path,
                                    struct mount_place *ret_place);
+/* mount_locate of the mount at exactly `path`, which ends in '/'. */
+NODISCARD enum status mount_place_of(struct state_txn *txn, const char *ns, const char *path,
+                                     struct mount_place *ret_place);
 /* Read the record `stored`, decrypted. The whole mount lies in the arena. ST_CORRUPT, ST_NOMEM. */
 NODISCARD enum status mount_decode(struct arena *arena, const struct mount_place *place,
                                    struct bytes stored, struct mount *ret_mount);

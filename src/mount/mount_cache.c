@@ -117,25 +117,32 @@ static bool was_seen(const struct mount_ref *ref, uint64_t view, const char *ns,
            state_ns_holds(ref->key, ns);
 }
 
-static enum status find(struct mount_cache *cache, struct state_txn *txn, const char *ns,
-                        struct bytes path, struct mount_ref **ret_ref)
+/* The mount of a record that was located. */
+static enum status at_place(struct mount_cache *cache, struct state_txn *txn,
+                            const struct mount_place *at, struct mount_ref **ret_ref)
 {
-    struct mount_place at;
     bool keep;
-    TRY(mount_locate(txn, ns, path, &at));
-    struct mount_ref **slot = &cache->slots[bytes_hash(at.key) % MOUNT_CACHE_SLOTS], *ref = *slot;
-    bool staged = at.stamp.modified == 0; /* other transactions may not see the record */
-    if (ref != NULL && !staged && ref->stamp.modified == at.stamp.modified &&
-        ref->stamp.seal == at.stamp.seal && bytes_eq(ref->key, at.key)) {
+    struct mount_ref **slot = &cache->slots[bytes_hash(at->key) % MOUNT_CACHE_SLOTS], *ref = *slot;
+    bool staged = at->stamp.modified == 0; /* other transactions may not see the record */
+    if (ref != NULL && !staged && ref->stamp.modified == at->stamp.modified &&
+        ref->stamp.seal == at->stamp.seal && bytes_eq(ref->key, at->key)) {
         ref->refs++;
         *ret_ref = ref;
         return ST_OK;
     }
-    TRY(make(txn, &at, &keep, &ref));
+    TRY(make(txn, at, &keep, &ref));
     if (keep && !staged)
         put(slot, ref);
     *ret_ref = ref;
     return ST_OK;
+}
+
+enum status mount_cache_get(struct mount_cache *cache, struct state_txn *txn, const char *ns,
+                            const char *path, struct mount_ref **ret_ref)
+{
+    struct mount_place at;
+    TRY(mount_place_of(txn, ns, path, &at));
+    return at_place(cache, txn, &at, ret_ref);
 }
 
 enum status mount_cache_find(struct mount_cache *cache, struct state_txn *txn, const char *ns,
@@ -143,12 +150,14 @@ enum status mount_cache_find(struct mount_cache *cache, struct state_txn *txn, c
 {
     uint64_t view = state_view(txn);
     struct mount_ref **seen = seen_slot(cache, path), *ref = *seen;
+    struct mount_place at;
     if (ref != NULL && view != 0 && was_seen(ref, view, ns, path)) {
         ref->refs++;
         *ret_ref = ref;
         return ST_OK;
     }
-    TRY(find(cache, txn, ns, path, &ref));
+    TRY(mount_locate(txn, ns, path, &at));
+    TRY(at_place(cache, txn, &at, &ref));
     ASSERT(ref->refs > 0);
     if (view != 0) {
         ref->view = view;

@@ -20,6 +20,9 @@ void mount_cache_free(struct mount_cache *cache);
 NODISCARD enum status mount_cache_find(struct mount_cache *cache, struct state_txn *txn,
                                        const char *ns, struct bytes path,
                                        struct mount_ref **ret_ref);
+/* The mount at exactly `path`, which ends in '/'. As mount_get. */
+NODISCARD enum status mount_cache_get(struct mount_cache *cache, struct state_txn *txn,
+                                      const char *ns, const char *path, struct mount_ref **ret_ref);
 const struct mount *mount_ref_get(const struct mount_ref *ref);
 void mount_ref_drop(struct mount_ref *ref); /* NULL is allowed */
 

@@ -58,7 +58,7 @@ static enum status itself(struct req *req, struct auth_token *ret_token)
 enum status token_limits_load(struct req *req, struct login_limits *ret_limits)
 {
     struct mount_ref *ref = NULL;
-    enum status st = mount_cache_find(req->mounts, req->txn, req->ns, BYTES("auth/token/"), &ref);
+    enum status st = mount_cache_get(req->mounts, req->txn, req->ns, "auth/token/", &ref);
     if (st != ST_OK && st != ST_NOT_FOUND)
         return st;
     *ret_limits = req_limits_of(st == ST_OK ? mount_ref_get(ref) : &(const struct mount){0});

@@ -96,6 +96,24 @@ static void a_mount_made_anew_at_a_path_is_another(void **ctx)
     mount_ref_drop(after);
 }
 
+static void a_mount_is_got_by_its_exact_path(void **ctx)
+{
+    (void)ctx;
+    struct mount_ref *found = find("kv/a"), *got = NULL, *none = NULL;
+    uint64_t keys = txn.keys.n;
+    assert_status(mount_cache_get(cache, &txn, STATE_NS_ROOT, "auth/token/", &got), ST_OK);
+    assert_string_equal(mount_ref_get(got)->path, "auth/token/");
+    assert_int_equal(txn.keys.n, keys + 1); /* the folders above it are not read */
+    mount_ref_drop(got);
+    assert_status(mount_cache_get(cache, &txn, STATE_NS_ROOT, "kv/", &got), ST_OK);
+    assert_ptr_equal(got, found);
+    mount_ref_drop(got);
+    mount_ref_drop(found);
+    assert_status(mount_cache_get(cache, &txn, STATE_NS_ROOT, "kv/a/", &none), ST_NOT_FOUND);
+    assert_status(mount_cache_get(cache, &txn, "other", "kv/", &none), ST_NOT_FOUND);
+    assert_null(none);
+}
+
 static void what_is_staged_is_kept_for_nobody(void **ctx)
 {
     (void)ctx;
@@ -193,6 +211,7 @@ int main(void)
         TEST(what_did_not_change_is_parsed_once),
         TEST(a_change_counts_at_once_and_only_for_who_sees_it),
         TEST(a_mount_made_anew_at_a_path_is_another),
+        TEST(a_mount_is_got_by_its_exact_path),
         TEST(what_is_staged_is_kept_for_nobody),
         TEST(what_is_found_in_the_cache_is_a_precondition_too),
         TEST(who_only_looks_sees_every_change),
