@@ -83,9 +83,12 @@ bool state_is_exempt(const struct state_txn *txn)
     return true;
 }
 
+/* Keys come in the order in which they were read. The router reads its own first, so transactions
+ * of different handlers begin with the same preconditions at the same places, which an entry
+ * encodes and a node checks once for all of them (rlog_txn_entry.c). */
 static void add_reads(const struct state_txn *txn, struct rlog_txn_builder *b)
 {
-    SET_FOR (item, &txn->keys) {
+    for (const struct state_item *item = txn->first_key; item != NULL; item = item->later) {
         if (planted(PLANT_R1_CAS_OLD_ROOT) && set_find(&txn->writes, item->key) != NULL)
             continue;
         rlog_txn_need_key(b, item->key, item->version);

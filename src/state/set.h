@@ -8,8 +8,11 @@ struct state_op;
 
 struct state_item {
     struct bytes key;
-    uint64_t version;    /* in a set of reads: the version that was read */
-    struct state_op *op; /* in a set of writes: the staged write */
+    uint64_t version; /* in a set of reads: the version that was read */
+    union {
+        struct state_op *op;      /* in a set of writes: the staged write */
+        struct state_item *later; /* in the set of read keys: the key that was read next */
+    };
     unsigned levels;
     struct state_item *next[]; /* next item of each level */
 };

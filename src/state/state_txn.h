@@ -28,11 +28,12 @@ struct state_txn {
     struct arena *arena;
     struct store_pin pin;
     struct state_set keys, prefixes; /* keys and prefixes that were read, and their versions */
-    struct state_set writes, drops;  /* staged keys; staged deletions of whole prefixes */
-    struct state_op *ops, *last_op;  /* everything staged, in order, for state_rollback */
-    size_t size;                     /* state_size */
-    uint16_t feature;                /* level that state_has_feature found reached; 0: none */
-    enum status status;              /* first failure; the transaction then cannot commit */
+    struct state_item *first_key, *last_key; /* the keys in the order in which they were read */
+    struct state_set writes, drops;          /* staged keys; staged deletions of whole prefixes */
+    struct state_op *ops, *last_op;          /* everything staged, in order, for state_rollback */
+    size_t size;                             /* state_size */
+    uint16_t feature;   /* level that state_has_feature found reached; 0: none */
+    enum status status; /* first failure; the transaction then cannot commit */
     bool open, confirmed;
     bool read_only; /* reads are not recorded */
 };

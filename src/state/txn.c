@@ -65,8 +65,11 @@ enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t versi
     enum status st = set_add(&txn->keys, txn->arena, state_random(txn->state), key, &item);
     if (st != ST_OK)
         return fail(txn, st);
-    if (txn->keys.n > before)
+    if (txn->keys.n > before) {
         txn->size += key.len + NEED_SIZE;
+        *(txn->last_key != NULL ? &txn->last_key->later : &txn->first_key) = item;
+        txn->last_key = item;
+    }
     item->version = version; /* all reads use one pinned tree, so every read finds the same
                               * version */
     return ST_OK;

@@ -1,6 +1,8 @@
 /* Transactions: own writes, preconditions, walks, rollback, limits. */
 #include "state_world.h"
 
+#include "raft/txn/rlog_txn_read.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -235,6 +237,28 @@ static void a_value_moved_to_another_key_is_corrupt(void **state)
     assert_status(state_get(&txn, BYTES("s/b"), &raw), ST_CORRUPT);
     assert_gets(&txn, "s/a", "value");
     state_end(&txn);
+}
+
+static void preconditions_come_in_the_order_of_the_reads(void **state)
+{
+    static const char *const keys[] = {STATE_RESTORED, "s/z", "s/a", "s/m"};
+    struct state_world *w = *state;
+    struct state_txn txn;
+    struct rlog_txn_view view;
+    struct rlog_need need;
+    sw_begin(w, &txn);
+    assert_gets_none(&txn, "s/z");
+    assert_gets_none(&txn, "s/a");
+    assert_gets_none(&txn, "s/z");
+    assert_gets_none(&txn, "s/m");
+    assert_status(state_put(&txn, BYTES("s/b"), BYTES("1")), ST_OK);
+    assert_status(sw_commit(w, &txn), ST_OK);
+    assert_status(rlog_txn_open(buf_bytes(&w->last_txn), &view), ST_OK);
+    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+        assert_status(rlog_need_next(&view.needs, &need), ST_OK);
+        assert_bytes(need.key, bytes_str(keys[i]));
+    }
+    assert_status(rlog_need_next(&view.needs, &need), ST_NOT_FOUND);
 }
 
 static void who_only_looks_records_nothing(void **state)
@@ -697,6 +721,7 @@ int main(void)
         T(equal_views_are_of_one_state),
         T(what_is_stored_is_not_what_was_put),
         T(a_value_moved_to_another_key_is_corrupt),
+        T(preconditions_come_in_the_order_of_the_reads),
         T(a_key_that_was_read_and_changed_conflicts),
         T(what_was_not_read_does_not_conflict),
         T(a_count_is_of_the_pinned_state_and_no_precondition),
