@@ -1,4 +1,5 @@
 #include "auth/token_store.h"
+#include "auth/token_accessor.h"
 #include "auth/token_cache.h"
 #include "auth/token_tree.h"
 #include "base/plant.h"
@@ -155,9 +156,11 @@ static enum status put_expiry(const struct auth_scope *s, const struct auth_toke
 
 static enum status drop_expiry(const struct auth_scope *s, const struct auth_token *token)
 {
-    return token->expire_ms == 0
-               ? ST_OK
-               : expiry_drop(s->txn, &token_expiry, s->ns, token->expire_ms, token->id);
+    static_assert((int)TOKEN_ACCESSOR_FEATURE >= (int)EXPIRY_FEATURE, "derived since then");
+    if (token->expire_ms == 0)
+        return ST_OK;
+    return (token->derived ? expiry_drop_new : expiry_drop)(s->txn, &token_expiry, s->ns,
+                                                            token->expire_ms, token->id);
 }
 
 enum status token_store_update(const struct auth_scope *s, const struct auth_token *before,

@@ -99,6 +99,15 @@ enum status expiry_drop(struct state_txn *txn, const struct expiry_kind *kind, c
     return is_former ? drop_key(txn, former) : ST_OK;
 }
 
+enum status expiry_drop_new(struct state_txn *txn, const struct expiry_kind *kind, const char *ns,
+                            int64_t time_ms, const char *id)
+{
+    struct bytes key;
+    ASSERT(time_ms > 0 && id[0] != '\0');
+    TRY(entry_key(txn, kind, ns, time_ms, id, &key));
+    return state_delete(txn, key);
+}
+
 /* Marks */
 
 enum status expiry_mark_key(struct state_txn *txn, const struct expiry_kind *kind, const char *ns,

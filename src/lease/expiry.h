@@ -108,6 +108,9 @@ NODISCARD enum status expiry_put(struct state_txn *txn, const struct expiry_kind
  * state_delete. */
 NODISCARD enum status expiry_drop(struct state_txn *txn, const struct expiry_kind *kind,
                                   const char *ns, int64_t time_ms, const char *id);
+/* expiry_drop for a thing that was created at EXPIRY_FEATURE or later: it has no former key. */
+NODISCARD enum status expiry_drop_new(struct state_txn *txn, const struct expiry_kind *kind,
+                                      const char *ns, int64_t time_ms, const char *id);
 
 /* The key of a mark, whether or not the mark exists. A transaction that deletes a mark reads it
  * first, because the duty may move it meanwhile. ST_NOMEM. */
