@@ -223,7 +223,7 @@ enum status token_store_add(const struct auth_scope *s, const struct auth_token 
         return ST_OK;
     TRY(token_store_keep(s, token->parent));
     TRY(store_key(s, "child", token->parent, token->id, &key));
-    return state_put(s->txn, key, (struct bytes){0});
+    return state_put_name(s->txn, key, false);
 }
 
 static enum status delete_at(const struct auth_scope *s, const char *kind, const char *first,

@@ -8,6 +8,8 @@
  *   s/ns/NS/token-kind/KIND/ID    the token is of another kind than TOKEN_SECRETS; written with
  * each change of the record
  *
+ * Child, lease and time have no value: state_put_name stages them.
+ *
  * A token of another kind has the first two keys, the last one and, if it expires, an entry of the
  * expiry index. Its accessor is in the index and has another length than AUTH_ACCESSOR_LEN.
  *

@@ -73,7 +73,7 @@ enum status expiry_put(struct state_txn *txn, const struct expiry_kind *kind, co
     TRY(state_has_feature(txn, EXPIRY_FEATURE, &raised));
     TRY(raised ? entry_key(txn, kind, ns, time_ms, id, &key)
                : former_key(txn, kind, ns, time_ms, id, &key));
-    return state_put_exempt(txn, key, (struct bytes){0});
+    return state_put_name(txn, key, true);
 }
 
 /* The duty has deleted the entry already when the end of a thing drops it. */

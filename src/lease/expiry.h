@@ -4,6 +4,8 @@
  *   s/expire/TIME/NS/KIND/ID   the thing ends at TIME: ms of cluster time, 12 hex digits
  *   s/unfinished/NS/KIND/ID    work on the thing is left; the value belongs to the kind
  *
+ * An entry has no value: state_put_name stages it.
+ *
  * Before EXPIRY_FEATURE a kind had keys of its own in each namespace, which older builds read:
  *
  *   s/ns/NS/FORMER_END/TIME/ID

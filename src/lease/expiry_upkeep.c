@@ -178,7 +178,7 @@ static enum status entry_put_off(const struct run *run, const struct source *sou
     state_time_text(again_ms, time);
     name.time = time;
     TRY(expiry_join(run->txn->arena, EXPIRY_INDEX, &name, &key));
-    return state_put_exempt(run->txn, key, (struct bytes){0});
+    return state_put_name(run->txn, key, true);
 }
 
 /* Follow one entry: end the thing that the entry names. In any case the entry itself goes. */
@@ -339,7 +339,8 @@ static enum status key_move(struct run *run, const struct source *source, bool t
         return ST_OK; /* this run has ended the thing */
     TRY(st);
     TRY(expiry_join(run->txn->arena, timed ? EXPIRY_INDEX : EXPIRY_UNFINISHED, &met.name, &key));
-    TRY(state_put_exempt(run->txn, key, stored.value));
+    TRY(timed ? state_put_name(run->txn, key, true)
+              : state_put_exempt(run->txn, key, stored.value));
     TRY(state_delete(run->txn, met.key));
     run->kinds->counts->staged.moved++;
     return ST_OK;

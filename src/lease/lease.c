@@ -40,7 +40,7 @@ enum status lease_index_put(struct state_txn *txn, const char *ns, const char *p
 {
     struct bytes key;
     TRY(index_key(txn, ns, path, id, &key));
-    return state_put(txn, key, (struct bytes){0});
+    return state_put_name(txn, key, false);
 }
 
 enum status lease_index_drop(struct state_txn *txn, const char *ns, const char *path,
@@ -96,7 +96,7 @@ static enum status put_lease_record(const struct lease_scope *s, const struct le
     if (!renewed && lease->token[0] != '\0') {
         TRY(s->kinds->tokens->keep_token(s, lease->token));
         TRY(token_key(s, lease, &key));
-        TRY(state_put(s->txn, key, (struct bytes){0}));
+        TRY(state_put_name(s->txn, key, false));
     }
     return lease->expire_ms == 0
                ? ST_OK
@@ -126,7 +126,7 @@ static enum status load_any(const struct lease_scope *s, const char *id, struct 
     struct bytes key;
 
     TRY(lease_prefix(s->txn->arena, s->ns, id, &key));
-    enum status st = state_get(s->txn, key, &stored);
+    enum status st = state_get_or_name(s->txn, key, &stored);
     if (st == ST_INVALID) /* the id is too long for a key, so no lease has it */
         return ST_NOT_FOUND;
     TRY(st);

@@ -52,7 +52,8 @@ static enum status add_put(struct rlog_txn_builder *b, struct barrier_cipher *ci
     ASSERT(op->kind == STATE_OP_PUT);
     if (op_has_suffix(op))
         return add_put_suffix(b, cipher, op);
-    if (op->raw) {
+    ASSERT(!op->name || op->value.len == 0);
+    if (op->raw || op->name) {
         rlog_txn_put(b, op->key, op->value);
         return ST_OK; /* a failure shows when encoding */
     }

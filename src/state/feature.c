@@ -18,6 +18,6 @@ enum status state_has_feature(struct state_txn *txn, uint16_t level, bool *ret_h
         reached = RLOG_FEATURE_FIRST; /* the text is no number: it raises nothing */
     *ret_has = reached >= level;
     if (*ret_has)
-        txn->feature = level;
+        txn->feature = (uint16_t)MIN(reached, (int64_t)RLOG_FEATURE);
     return *ret_has ? ST_OK : txn_note_key(txn, key, item.modified);
 }

@@ -22,6 +22,7 @@ struct state_op {
     struct state_op *next;
     enum state_op_kind kind;
     bool raw;
+    bool name;   /* the empty value is not encrypted */
     bool exempt; /* does not count against a full state */
     struct bytes key, value;
     struct store_retain retain; /* the retained suffix, if it is a range of the stored value */

@@ -89,6 +89,15 @@ NODISCARD enum status state_put(struct state_txn *txn, struct bytes key, struct 
  * record that replaces a record of about the same size. The exemption holds only if every staged
  * put of the transaction is exempt. */
 NODISCARD enum status state_put_exempt(struct state_txn *txn, struct bytes key, struct bytes value);
+/* Stage a key that says everything: its value is empty, and is stored as such from
+ * STATE_NAME_FEATURE on. Builds below that level encrypt the empty value. `exempt`: as
+ * state_put_exempt. As state_put. */
+enum { STATE_NAME_FEATURE = 3 };
+NODISCARD enum status state_put_name(struct state_txn *txn, struct bytes key, bool exempt);
+/* state_get of a key that state_put_name or state_put may have staged. For other keys an empty
+ * stored value is ST_CORRUPT: only encryption shows that a value belongs to its key. */
+NODISCARD enum status state_get_or_name(struct state_txn *txn, struct bytes key,
+                                        struct state_value *ret_value);
 /* Stage `value` with a retained suffix (store/retain.h). The suffix is made of pieces of the
  * present stored value, which state_get gave in `stored`. The pieces stay encrypted; state_open
  * decrypts a piece. As state_put or, if `exempt`, as state_put_exempt; ST_TOO_BIG also when the

@@ -1,3 +1,4 @@
+#include "state/feature.h"
 #include "state/state_core.h"
 #include "state/state_internal.h"
 
@@ -179,7 +180,14 @@ static enum status look_up(struct state_txn *txn, struct bytes key, struct state
     return st;
 }
 
-static enum status value_get(struct state_txn *txn, struct bytes key, bool raw,
+/* How a value is stored. */
+enum form {
+    FORM_ENCRYPTED,
+    FORM_RAW,
+    FORM_NAME, /* encrypted; or empty, as state_put_name leaves it */
+};
+
+static enum status value_get(struct state_txn *txn, struct bytes key, enum form form,
                              struct state_value *ret_value)
 {
     struct state_op *own;
@@ -188,10 +196,10 @@ static enum status value_get(struct state_txn *txn, struct bytes key, bool raw,
 
     TRY(look_up(txn, key, &own, &item));
     if (own != NULL) {
-        ASSERT(own->raw == raw && !op_has_suffix(own));
+        ASSERT(own->raw == (form == FORM_RAW) && !op_has_suffix(own));
         value.value = own->value;
     } else {
-        if (raw)
+        if (form == FORM_RAW || (form == FORM_NAME && item.value.len == 0))
             value.value = bytes_of(arena_dup(txn->arena, item.value), item.value.len);
         else
             TRY(open_value(txn, key, item.value, &value.value, &value.stored));
@@ -206,12 +214,18 @@ static enum status value_get(struct state_txn *txn, struct bytes key, bool raw,
 
 enum status state_get(struct state_txn *txn, struct bytes key, struct state_value *ret_value)
 {
-    return value_get(txn, key, false, ret_value);
+    return value_get(txn, key, FORM_ENCRYPTED, ret_value);
 }
 
 enum status state_get_raw(struct state_txn *txn, struct bytes key, struct state_value *ret_value)
 {
-    return value_get(txn, key, true, ret_value);
+    return value_get(txn, key, FORM_RAW, ret_value);
+}
+
+enum status state_get_or_name(struct state_txn *txn, struct bytes key,
+                              struct state_value *ret_value)
+{
+    return value_get(txn, key, FORM_NAME, ret_value);
 }
 
 enum status state_exists(struct state_txn *txn, struct bytes key)
@@ -365,6 +379,14 @@ enum status state_put(struct state_txn *txn, struct bytes key, struct bytes valu
 enum status state_put_exempt(struct state_txn *txn, struct bytes key, struct bytes value)
 {
     return value_put(txn, key, value, (struct state_op){.exempt = true});
+}
+
+enum status state_put_name(struct state_txn *txn, struct bytes key, bool exempt)
+{
+    bool raised;
+    TRY(state_has_feature(txn, STATE_NAME_FEATURE, &raised));
+    return value_put(txn, key, (struct bytes){0},
+                     (struct state_op){.name = raised, .exempt = exempt});
 }
 
 enum status state_put_retain(struct state_txn *txn, struct bytes key, struct bytes value,

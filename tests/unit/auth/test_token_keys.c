@@ -1,7 +1,9 @@
 /* The keys that lead to a token: their form at each feature level, and their end. */
 #include "auth/token_world.h"
 
+#include "auth/token_lease.h"
 #include "auth/token_tree.h"
+#include "lease/lease.h"
 
 #include <stdio.h>
 
@@ -47,6 +49,45 @@ static void end_now(const char *id)
     assert_status(sw_commit(&world, &txn), ST_OK);
 }
 
+/* The token is found as a lease, by the key of the index. */
+static void assert_lease(const char *id)
+{
+    struct lease_kinds kinds = {.n = 0};
+    struct state_txn txn;
+    struct lease lease;
+    lease_kinds_add(&kinds, &token_lease_kind);
+    sw_begin(&world, &txn);
+    const struct lease_scope scope = {
+        .txn = &txn, .ns = STATE_NS_ROOT, .kinds = &kinds, .now_ms = NOW_MS};
+    const char *name = lease_id(txn.arena, AUTH_ROOT_PATH, id);
+    assert_non_null(name);
+    assert_status(lease_find(&scope, name, &lease), ST_OK);
+    assert_ptr_equal(lease.kind, &token_lease_kind);
+    assert_int_equal(lease.expire_ms, NOW_MS + 1000);
+    state_end(&txn);
+}
+
+static void keys_that_lead_to_a_token_are_not_encrypted_from_their_level_on(void **ctx)
+{
+    (void)ctx;
+    struct auth_token top = child_of("", 0), below;
+    const char *parent, *former, *newer;
+    size_t bytes;
+
+    set_level("2");
+    (void)created(&top, &parent);
+    below = child_of(parent, NOW_MS + 1000);
+    (void)created(&below, &former);
+    assert_int_equal(names(former, &bytes), PARENTED_KEYS);
+    assert_int_equal(bytes, PARENTED_KEYS * BARRIER_OVERHEAD);
+    set_level("3");
+    (void)created(&below, &newer);
+    assert_int_equal(names(newer, &bytes), PARENTED_KEYS);
+    assert_int_equal(bytes, 0);
+    assert_lease(former);
+    assert_lease(newer);
+}
+
 static void a_token_of_each_level_ends_with_its_keys(void **ctx)
 {
     (void)ctx;
@@ -71,6 +112,7 @@ static void a_token_of_each_level_ends_with_its_keys(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(keys_that_lead_to_a_token_are_not_encrypted_from_their_level_on),
         TEST(a_token_of_each_level_ends_with_its_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

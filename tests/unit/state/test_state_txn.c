@@ -239,6 +239,63 @@ static void a_value_moved_to_another_key_is_corrupt(void **state)
     state_end(&txn);
 }
 
+static size_t stored_len(struct state_world *w, struct bytes key)
+{
+    struct store_pin pin;
+    struct store_item item;
+    assert_status(store_pin(w->m.store, "test", 0, &pin), ST_OK);
+    assert_status(store_get(&pin, key, &item), ST_OK);
+    store_unpin(&pin);
+    return item.value.len;
+}
+
+static void put_names(struct state_world *w)
+{
+    struct state_txn txn;
+    sw_begin(w, &txn);
+    assert_status(state_put_name(&txn, BYTES("s/n/a"), false), ST_OK);
+    assert_false(state_is_exempt(&txn));
+    assert_status(state_put_name(&txn, BYTES("s/n/a"), true), ST_OK);
+    assert_true(state_is_exempt(&txn));
+    assert_gets(&txn, "s/n/a", ""); /* staged */
+    assert_status(sw_commit(w, &txn), ST_OK);
+}
+
+static void assert_name(struct state_world *w, enum status st)
+{
+    struct state_txn txn;
+    struct state_value value;
+    sw_begin(w, &txn);
+    assert_status(state_exists(&txn, BYTES("s/n/a")), ST_OK);
+    assert_status(state_get(&txn, BYTES("s/n/a"), &value), st);
+    assert_status(state_get_or_name(&txn, BYTES("s/n/a"), &value), ST_OK);
+    assert_int_equal(value.value.len, 0);
+    assert_true(value.modified != 0);
+    state_end(&txn);
+}
+
+static void a_key_that_says_everything_is_not_encrypted_from_its_level_on(void **state)
+{
+    struct state_world *w = *state;
+    put_names(w);
+    assert_int_equal(stored_len(w, BYTES("s/n/a")), BARRIER_OVERHEAD);
+    assert_name(w, ST_OK);
+    sw_raise(w);
+    put_names(w);
+    assert_int_equal(stored_len(w, BYTES("s/n/a")), 0);
+    assert_name(w, ST_CORRUPT); /* no other reader takes what is not encrypted */
+}
+
+static void a_key_staged_below_its_level_conflicts_with_the_raise(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn txn;
+    sw_begin(w, &txn);
+    assert_status(state_put_name(&txn, BYTES("s/n/a"), false), ST_OK);
+    sw_raise(w);
+    assert_status(sw_commit(w, &txn), ST_CONFLICT);
+}
+
 static void preconditions_come_in_the_order_of_the_reads(void **state)
 {
     static const char *const keys[] = {STATE_RESTORED, "s/z", "s/a", "s/m"};
@@ -721,6 +778,8 @@ int main(void)
         T(equal_views_are_of_one_state),
         T(what_is_stored_is_not_what_was_put),
         T(a_value_moved_to_another_key_is_corrupt),
+        T(a_key_that_says_everything_is_not_encrypted_from_its_level_on),
+        T(a_key_staged_below_its_level_conflicts_with_the_raise),
         T(preconditions_come_in_the_order_of_the_reads),
         T(a_key_that_was_read_and_changed_conflicts),
         T(what_was_not_read_does_not_conflict),
