@@ -8,7 +8,7 @@ static char *id_path(struct cli *cli, const char *id)
 }
 
 /* Read the policy with the name of -name. */
-static int read_by_name(struct cli *cli, const char *name, const struct text_value **ret_policy)
+static int ask_by_name(struct cli *cli, const char *name, const struct text_value **ret_policy)
 {
     ASSERT(name[0] != '\0');
     /* the server unescapes a name twice, and cli_path escapes once more */
@@ -26,7 +26,8 @@ static int read_by_name(struct cli *cli, const char *name, const struct text_val
 
 /* Find the policy that -id or -name means, -id first. *ret_policy: the policy, or NULL if only its
  * id had to be known. */
-static int find_policy(struct cli *cli, const char **ret_id, const struct text_value **ret_policy)
+static int look_up_policy(struct cli *cli, const char **ret_id,
+                          const struct text_value **ret_policy)
 {
     const char *given = cli_text(cli, "id"), *name = cli_text(cli, "name");
     ASSERT(cli->n_args == 0);
@@ -35,7 +36,7 @@ static int find_policy(struct cli *cli, const char **ret_id, const struct text_v
         return acl_find(cli, &acl_policies, "id", given, ret_id);
     if (name == NULL || name[0] == '\0')
         return cli_usage_error(cli, "give either -id or -name");
-    int code = read_by_name(cli, name, ret_policy);
+    int code = ask_by_name(cli, name, ret_policy);
     if (code != CLI_OK)
         return code;
     const struct text_value *id = text_get(*ret_policy, "ID");
@@ -48,7 +49,7 @@ static int find_policy(struct cli *cli, const char **ret_id, const struct text_v
 /* Find the policy that -id or -name means, and read it unless that was done. */
 static int fetch_policy(struct cli *cli, const char **ret_id, const struct text_value **ret_policy)
 {
-    int code = find_policy(cli, ret_id, ret_policy);
+    int code = look_up_policy(cli, ret_id, ret_policy);
     if (code != CLI_OK || *ret_policy != NULL)
         return code;
     const struct acl_call call = {
@@ -107,13 +108,13 @@ static int cmd_acl_policy_read(struct cli *cli)
 /* Write the policy as it will be: the current one with what flags give, or with -no-merge only
  * that.
  */
-static int put_policy(struct cli *cli, struct buf *body, const char **ret_id)
+static int send_policy(struct cli *cli, struct buf *body, const char **ret_id)
 {
     CLEANUP(buf_done) struct buf given = {0};
     struct text_writer w = {.out = &given, .plain = true}, merged = {.out = body, .plain = true};
     const struct text_value *policy = NULL, *whole = NULL;
     bool alone = cli_bool(cli, "no-merge", false);
-    int code = alone ? find_policy(cli, ret_id, &policy) : fetch_policy(cli, ret_id, &policy);
+    int code = alone ? look_up_policy(cli, ret_id, &policy) : fetch_policy(cli, ret_id, &policy);
     if (code != CLI_OK)
         return code;
     text_open_object(&w);
@@ -133,7 +134,7 @@ static int cmd_acl_policy_update(struct cli *cli)
     CLEANUP(buf_done) struct buf body = {0};
     const struct text_value *policy = NULL;
     const char *id = NULL;
-    int code = put_policy(cli, &body, &id);
+    int code = send_policy(cli, &body, &id);
     if (code != CLI_OK)
         return code;
     const struct acl_call call = {.method = "PUT",
@@ -148,7 +149,7 @@ static int cmd_acl_policy_delete(struct cli *cli)
 {
     const struct text_value *reply = NULL, *policy;
     const char *id = NULL;
-    int code = find_policy(cli, &id, &policy);
+    int code = look_up_policy(cli, &id, &policy);
     if (code != CLI_OK)
         return code;
     const struct acl_call call = {
