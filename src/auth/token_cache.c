@@ -15,9 +15,11 @@ struct token_ref {
     size_t refs; /* one reference for each user, and one while the entry is in a slot */
 };
 
-/* The cache has one slot for each hash: a new entry evicts the old one. */
+/* The cache has one slot for each hash: a new entry evicts the old one. When the long records
+ * exceed their bytes, all of them are evicted: they are few, and most clients have a short one. */
 struct token_cache {
     bool used;
+    size_t long_bytes;
     struct token_ref *slots[TOKEN_CACHE_SLOTS];
 };
 
@@ -98,6 +100,7 @@ void token_cache_clear(struct token_cache *cache)
         token_ref_drop(cache->slots[i]);
         cache->slots[i] = NULL;
     }
+    cache->long_bytes = 0;
     cache->used = false;
 }
 
@@ -159,14 +162,33 @@ struct token_ref *token_cache_get(const struct token_cache *cache, struct bytes 
     return ref;
 }
 
+/* Bytes of an entry that count as those of a long record. */
+static size_t long_bytes_of(const struct token_ref *ref)
+{
+    return ref != NULL && ref->record.len > TOKEN_CACHE_SHORT_MAX ? ref->record.len : 0;
+}
+
+static void empty_slot(struct token_cache *cache, struct token_ref **slot)
+{
+    ASSERT(cache->long_bytes >= long_bytes_of(*slot));
+    cache->long_bytes -= long_bytes_of(*slot);
+    token_ref_drop(*slot);
+    *slot = NULL;
+}
+
 void token_cache_put(struct token_cache *cache, struct token_ref *ref)
 {
     struct token_ref **slot = &cache->slots[slot_of(ref->token.id)];
     ASSERT(ref->stamp.modified != 0 && ref->refs > 0);
     if (ref->record.len > TOKEN_CACHE_RECORD_MAX)
         return;
-    token_ref_drop(*slot);
+    empty_slot(cache, slot);
+    if (cache->long_bytes + long_bytes_of(ref) > TOKEN_CACHE_LONG_BYTES)
+        for (size_t i = 0; i < TOKEN_CACHE_SLOTS; i++)
+            if (long_bytes_of(cache->slots[i]) != 0)
+                empty_slot(cache, &cache->slots[i]);
     ref->refs++;
     *slot = ref;
+    cache->long_bytes += long_bytes_of(ref);
     cache->used = true;
 }

@@ -10,7 +10,12 @@
 struct token_cache;
 struct token_ref;
 
-enum { TOKEN_CACHE_SLOTS = 4096, TOKEN_CACHE_RECORD_MAX = 8192 /* longer records are not kept */ };
+enum {
+    TOKEN_CACHE_SLOTS = 4096,
+    TOKEN_CACHE_SHORT_MAX = 8192,         /* a longer record counts as long */
+    TOKEN_CACHE_RECORD_MAX = 256 * 1024,  /* longer records are not kept */
+    TOKEN_CACHE_LONG_BYTES = 4096 * 1024, /* of the long records that are kept */
+};
 
 NODISCARD enum status token_cache_new(struct token_cache **ret_cache); /* ST_NOMEM. */
 void token_cache_free(struct token_cache *cache);                      /* NULL is allowed */

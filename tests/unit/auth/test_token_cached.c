@@ -58,6 +58,38 @@ static void the_cache_is_asked_for_one_version(void **ctx)
     token_cache_free(cache);
 }
 
+/* Few tokens have long records, and these take a bounded part of the memory. */
+static void long_records_are_kept_up_to_their_bytes(void **ctx)
+{
+    (void)ctx;
+    static char name[TOKEN_CACHE_RECORD_MAX + 1];
+    enum { LONG = 2 * TOKEN_CACHE_SHORT_MAX, N = TOKEN_CACHE_LONG_BYTES / LONG + 20 };
+    const struct state_stamp stamp = {1, 7};
+    struct token_cache *cache;
+    char key[16];
+    size_t kept = 0;
+    assert_status(token_cache_new(&cache), ST_OK);
+    keep(cache, BYTES("t/short"), stamp, "short");
+    memset(name, 'x', sizeof name - 1);
+    keep(cache, BYTES("t/k"), stamp, name);
+    assert_false(token_cache_has(cache, BYTES("t/k")));
+    name[LONG] = '\0';
+    for (unsigned i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof key, "t/%u", i);
+        keep(cache, bytes_str(key), stamp, name);
+        assert_true(token_cache_has(cache, bytes_str(key)));
+    }
+    for (unsigned i = 0; i < N; i++) {
+        (void)snprintf(key, sizeof key, "t/%u", i);
+        kept += token_cache_has(cache, bytes_str(key));
+    }
+    assert_true(kept >= 1 && kept * LONG <= TOKEN_CACHE_LONG_BYTES);
+    token_cache_clear(cache);
+    keep(cache, BYTES("t/k"), stamp, name);
+    assert_kept(cache, BYTES("t/k"), stamp, name);
+    token_cache_free(cache);
+}
+
 static void what_is_no_record_is_not_kept(void **ctx)
 {
     (void)ctx;
@@ -201,6 +233,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(the_cache_is_asked_for_one_version),
+        TEST(long_records_are_kept_up_to_their_bytes),
         TEST(what_is_no_record_is_not_kept),
         TEST(a_token_that_is_held_stays_as_it_was),
         TEST(what_is_kept_is_refused_when_it_has_ended),
