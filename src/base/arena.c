@@ -166,6 +166,16 @@ char *arena_concat(struct arena *a, const char *first, const char *second)
     return text;
 }
 
+char *arena_number(struct arena *a, uint64_t n)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + n % 10);
+    while ((n /= 10) != 0);
+    return arena_str(a, bytes_of(digits + at, sizeof digits - at));
+}
+
 char *arena_format(struct arena *a, const char *format, ...)
 {
     va_list args, again;

@@ -15,7 +15,6 @@
 #include "text/encode.h"
 #include "text/random.h"
 
-#include <inttypes.h>
 #include <strings.h>
 
 struct policy_in {
@@ -95,7 +94,7 @@ static const struct schema deleted_reply = SCHEMA_ITSELF(struct deleted_out, del
 /* A version, or the place of the commit's version for what this transaction stages. */
 static const char *version_text(struct arena *arena, uint64_t version)
 {
-    return version != 0 ? arena_format(arena, "%" PRIu64, version) : REPLY_VERSION;
+    return version != 0 ? arena_number(arena, version) : REPLY_VERSION;
 }
 
 static enum status show(struct arena *arena, const char *ns, const struct registry_policy *policy,

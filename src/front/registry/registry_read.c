@@ -87,7 +87,7 @@ enum status registry_read_query(struct req *req)
 
 static struct bytes number(struct arena *arena, uint64_t n)
 {
-    const char *text = arena_format(arena, "%llu", (unsigned long long)n);
+    const char *text = arena_number(arena, n);
     return bytes_str(text != NULL ? text : "1");
 }
 

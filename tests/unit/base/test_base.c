@@ -108,6 +108,8 @@ static void an_arena_is_bounded_and_copies(void **ctx)
     char *text = arena_str(&a, BYTES("hello"));
     assert_string_equal(text, "hello");
     assert_string_equal(arena_format(&a, "%d-%s", 5, text), "5-hello");
+    assert_string_equal(arena_number(&a, 0), "0");
+    assert_string_equal(arena_number(&a, UINT64_MAX), "18446744073709551615");
     assert_string_equal(arena_concat(&a, text, "/x"), "hello/x");
     assert_string_equal(arena_concat(&a, "", ""), "");
     assert_null(arena_alloc(&a, 20000));
