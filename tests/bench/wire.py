@@ -5,12 +5,12 @@ import re
 import socket
 
 
-def request(method, path, token="", body=b""):
+def request(method, path, token="", body=b"", header="X-Secrets-Token"):
     """The bytes of a request; a body is JSON."""
     body = body.encode() if isinstance(body, str) else body
     head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     if token:
-        head += f"X-Secrets-Token: {token}\r\n"
+        head += f"{header}: {token}\r\n"
     if body:
         head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return head.encode() + b"\r\n" + body
