@@ -13,7 +13,7 @@ static const struct field block_fields[] = {
               "Tokens and policies decide who may do what; false: every request is allowed, and "
               "the paths of ACLs reply 401."),
     FIELD(struct block, default_policy, STRING, .preset = "deny",
-          .help = "allow or deny: the rights that no rule decides."),
+          .help = "allow or deny: the rights that no rule decides. Those on ACLs need a rule."),
     FIELD(struct block, initial_management, STRING, .hidden = true,
           .help = "SecretID of the first token with all rights, a UUID: the active node makes the "
                   "token. Absent: acl/bootstrap makes it."),

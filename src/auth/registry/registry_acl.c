@@ -139,7 +139,9 @@ static enum registry_level decide(const struct registry_acl *acl, enum registry_
         ASSERT(prefixes->items[at - 1].shorter < at);
         at = prefixes->items[at - 1].shorter;
     }
-    return at != 0 ? prefixes->items[at - 1].level : acl->otherwise;
+    if (at != 0)
+        return prefixes->items[at - 1].level;
+    return resource == REGISTRY_ACL ? REGISTRY_DENY : acl->otherwise;
 }
 
 bool registry_acl_allows(const struct registry_acl *acl, enum registry_resource resource,

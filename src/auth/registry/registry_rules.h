@@ -12,7 +12,8 @@
  * or the same as JSON. Levels are deny, read, list (of keys only) and write; write implies list,
  * and list implies read. Of equal rules, deny wins, then write, list, read. About a name decides
  * its own rule; else the rule with the longest prefix of the name; else the default. A rule that
- * decides never hands over to a broader rule.
+ * decides never hands over to a broader rule. The default never grants a right on ACLs, as upstream's
+ * does not: a client without a token could otherwise make itself a token with all rights.
  *
  * Blocks and fields that upstream's enterprise version knows are accepted without effect: identity,
  * namespace, partition, sentinel. Others are without effect too, and registry_rules_unknown names
