@@ -57,3 +57,10 @@ def ask(at, method, path, body=None, token=None):
 
 def everywhere(cluster):
     return [at for node in cluster.nodes for at in (node, node.registry)]
+
+
+def index_of(answer):
+    """The index of a result, which both spellings of the header tell."""
+    index = int(answer.headers["X-Consul-Index"])
+    assert index == int(answer.headers["X-Registry-Index"]) >= 1
+    return index

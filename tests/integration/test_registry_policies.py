@@ -6,7 +6,8 @@ import uuid
 
 import pytest
 
-from cluster import PATIENCE_S, Cluster
+from cluster import PATIENCE_S
+from registry import RegistryCluster, index_of
 from test_snapshot import restored, save
 
 MANAGEMENT = "00000000-0000-0000-0000-000000000001"
@@ -17,9 +18,7 @@ SHORT_S = 1  # how long a reader is watched that must not be woken
 CLASH = 'Invalid Policy: A Policy with Name "{}" already exists'
 
 
-class PolicyCluster(Cluster):
-    recorded = False  # the document of the secrets service does not have these paths
-
+class PolicyCluster(RegistryCluster):
     def init(self):
         super().init()
         self.await_feature_level()
@@ -45,12 +44,6 @@ def write(node, body, path="policy"):
 
 def fresh_name(stem="policy"):
     return f"{stem}-{uuid.uuid4().hex[:12]}"
-
-
-def index_of(answer):
-    index = answer.headers["X-Consul-Index"]
-    assert index == answer.headers["X-Registry-Index"] and int(index) >= 1
-    return int(index)
 
 
 class Reader(threading.Thread):

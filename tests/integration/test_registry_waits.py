@@ -10,14 +10,13 @@ import uuid
 
 import pytest
 
-from cluster import PATIENCE_S, STEADY, Cluster
+from cluster import PATIENCE_S, STEADY
+from registry import RegistryCluster, index_of
 
 NOBODY = "00000000-1111-2222-3333-444444444444"  # a policy that there is not
 
 
-class WaitingCluster(Cluster):
-    recorded = False  # the document of the secrets service does not have these paths
-
+class WaitingCluster(RegistryCluster):
     def init(self):
         super().init()
         self.await_feature_level()
@@ -45,12 +44,6 @@ def make(node, **fields):
     answer = ask(node, "PUT", "policy", {"Name": f"p-{uuid.uuid4()}", **fields})
     assert answer.status == 200, answer.body
     return answer.json
-
-
-def index_of(answer):
-    index = int(answer.headers["X-Consul-Index"])
-    assert index == int(answer.headers["X-Registry-Index"]) >= 1
-    return index
 
 
 class Waiter:
