@@ -45,6 +45,14 @@ static inline bool bytes_has_prefix(struct bytes b, struct bytes prefix)
 /* The number of equal bytes at the front of `a` and `b`. */
 size_t bytes_common_len(struct bytes a, struct bytes b);
 
+/* Copy the bytes to `to`, which has room for them. The place behind the copy. */
+static inline uint8_t *bytes_put(uint8_t *to, struct bytes b)
+{
+    if (b.len != 0)
+        memcpy(to, b.data, b.len);
+    return to + b.len;
+}
+
 /* The bytes from index `from` (≤ len) to the end. */
 static inline struct bytes bytes_from(struct bytes b, size_t from)
 {

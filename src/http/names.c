@@ -56,20 +56,24 @@ const char *http_status_reason(int status)
     }
 }
 
-bool http_header_frames(struct bytes name)
-{
-    static const char *const names[] = {"content-length", "transfer-encoding", "connection",
-                                        "keep-alive",     "upgrade",           "te",
-                                        "trailer",        "proxy-connection",  "expect"};
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (http_header_is(name, names[i]))
-            return true;
-    return false;
-}
-
 bool http_header_is(struct bytes name, const char *word)
 {
     return name.len == strlen(word) && strncasecmp((const char *)name.data, word, name.len) == 0;
+}
+
+bool http_header_frames(struct bytes name)
+{
+    /* by length: the names of most headers have another length, and are not compared at all */
+    switch (name.len) {
+    case 2: return http_header_is(name, "te");
+    case 6: return http_header_is(name, "expect");
+    case 7: return http_header_is(name, "upgrade") || http_header_is(name, "trailer");
+    case 10: return http_header_is(name, "connection") || http_header_is(name, "keep-alive");
+    case 14: return http_header_is(name, "content-length");
+    case 16: return http_header_is(name, "proxy-connection");
+    case 17: return http_header_is(name, "transfer-encoding");
+    default: return false;
+    }
 }
 
 enum { BAD_IN_NAME = 1, BAD_IN_VALUE = 2 };

@@ -2,13 +2,6 @@
 
 static const struct bytes before_ns = {(const uint8_t *)"s/ns/", 5};
 
-static uint8_t *put(uint8_t *to, struct bytes part)
-{
-    if (part.len != 0)
-        memcpy(to, part.data, part.len);
-    return to + part.len;
-}
-
 enum status state_ns_key(struct arena *arena, const char *ns, const char *kind, struct bytes first,
                          const char *second, struct bytes *ret_key)
 {
@@ -19,14 +12,14 @@ enum status state_ns_key(struct arena *arena, const char *ns, const char *kind, 
     uint8_t *key = arena_alloc(arena, len + 1), *to = key;
     if (key == NULL)
         return ST_NOMEM;
-    to = put(put(to, before_ns), id);
+    to = bytes_put(bytes_put(to, before_ns), id);
     *to++ = '/';
-    to = put(to, sort);
+    to = bytes_put(to, sort);
     *to++ = '/';
-    to = put(to, first);
+    to = bytes_put(to, first);
     if (second != NULL) {
         *to++ = '/';
-        to = put(to, last);
+        to = bytes_put(to, last);
     }
     ASSERT(to == key + len);
     *to = 0;

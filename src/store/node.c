@@ -163,12 +163,6 @@ static void node_init(struct store_node *node, uint64_t birth, size_t prefix_len
     atomic_init(&node->hash_state, STORE_HASH_NONE);
 }
 
-static void bytes_put(uint8_t *to, struct bytes from)
-{
-    if (from.len != 0)
-        memcpy(to, from.data, from.len);
-}
-
 struct store_leaf *store_leaf_new(struct store_birth birth, struct bytes prefix, struct bytes value,
                                   struct bytes suffix)
 {
@@ -178,9 +172,7 @@ struct store_leaf *store_leaf_new(struct store_birth birth, struct bytes prefix,
     node_init(&leaf->node, birth.batch, prefix.len, STORE_LEAF);
     leaf->node.value_len = (uint32_t)(value.len + suffix.len);
     leaf->created = leaf->modified = 0;
-    bytes_put(leaf->data, prefix);
-    bytes_put(leaf->data + prefix.len, value);
-    bytes_put(leaf->data + prefix.len + value.len, suffix);
+    bytes_put(bytes_put(bytes_put(leaf->data, prefix), value), suffix);
     return leaf;
 }
 
