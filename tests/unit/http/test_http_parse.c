@@ -361,6 +361,21 @@ static void only_sound_headers_are_written(void **ctx)
     assert_false(http_header_sound((struct http_header){BYTES(""), BYTES("x")}));
 }
 
+static void a_byte_is_sound_or_not_wherever_it_stands_in_a_long_name(void **ctx)
+{
+    (void)ctx;
+    for (size_t len = 14; len < 36; len++)
+        for (size_t at = 0; at < len; at++)
+            for (unsigned c = 0; c < 256; c++) {
+                uint8_t name[36], one[1] = {(uint8_t)c};
+                memset(name, 'N', sizeof name);
+                name[at] = (uint8_t)c;
+                bool alone = http_header_sound((struct http_header){bytes_of(one, 1), BYTES("")});
+                assert_int_equal(
+                    http_header_sound((struct http_header){bytes_of(name, len), BYTES("")}), alone);
+            }
+}
+
 static enum http_event respond(struct http_parser *parser, struct http_head *head, struct bytes in,
                                bool no_body)
 {
@@ -464,6 +479,7 @@ int main(void)
         cmocka_unit_test(a_head_that_is_reset_keeps_no_text),
         cmocka_unit_test(headers_that_frame_a_message_are_known),
         cmocka_unit_test(only_sound_headers_are_written),
+        cmocka_unit_test(a_byte_is_sound_or_not_wherever_it_stands_in_a_long_name),
         cmocka_unit_test(responses_need_a_version_and_a_length),
         cmocka_unit_test(every_allocation_may_fail),
     };
