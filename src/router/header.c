@@ -6,11 +6,3 @@ struct bytes header_bearer(const struct router_request *request)
     struct bytes token = router_header(request, "authorization");
     return bytes_has_prefix(token, scheme) ? bytes_from(token, scheme.len) : (struct bytes){0};
 }
-
-void header_tell(struct router_reply *reply, struct arena *arena, const char *ours,
-                 const char *theirs, struct bytes value)
-{
-    if (reply_add_header(reply, arena, bytes_str(ours), value))
-        /* without memory the reply lacks the header */
-        (void)reply_add_header(reply, arena, bytes_str(theirs), value);
-}

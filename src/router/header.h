@@ -16,8 +16,13 @@ static inline struct bytes header_either(const struct router_request *request, c
 
 /* The token in the header Authorization, behind "Bearer "; empty: none. */
 struct bytes header_bearer(const struct router_request *request);
-/* Add a header under both names; without memory the reply lacks it. */
-void header_tell(struct router_reply *reply, struct arena *arena, const char *ours,
-                 const char *theirs, struct bytes value);
+/* Add a header under both names; without memory the reply lacks it. Inline, as header_either. */
+static inline void header_tell(struct router_reply *reply, struct arena *arena, const char *ours,
+                               const char *theirs, struct bytes value)
+{
+    if (reply_add_header(reply, arena, bytes_str(ours), value))
+        /* without memory the reply lacks the header */
+        (void)reply_add_header(reply, arena, bytes_str(theirs), value);
+}
 
 #endif
