@@ -331,13 +331,14 @@ static enum status set_policy(struct req *req)
 static enum status read_policy(struct req *req, const char *id)
 {
     struct registry_policy policy;
+    struct state_value value;
     struct bytes key;
     TRY(registry_policy_key(req->arena, req->ns, bytes_str(id), &key));
-    TRY(req_watch_key(req, key));
-    enum status st = registry_policy_load(req->txn, req->ns, id, &policy);
+    enum status st = req_watch_get(req, key, &value);
     if (st == ST_NOT_FOUND)
         return req_fail(req, st, "Requested policy does not exist: ACL not found");
     TRY(st);
+    TRY(registry_policy_of(&value, req->arena, id, &policy));
     return reply_policy(req, &policy);
 }
 

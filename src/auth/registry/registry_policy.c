@@ -73,6 +73,17 @@ enum status registry_policy_read(struct bytes record, struct arena *arena,
     return ST_OK;
 }
 
+enum status registry_policy_of(const struct state_value *value, struct arena *arena, const char *id,
+                               struct registry_policy *ret_policy)
+{
+    ASSERT(id[0] != '\0');
+    TRY(registry_policy_read(value->value, arena, ret_policy));
+    ret_policy->id = id;
+    ret_policy->created = value->created;
+    ret_policy->modified = value->modified;
+    return ST_OK;
+}
+
 enum status registry_policy_load(struct state_txn *txn, const char *ns, const char *id,
                                  struct registry_policy *ret_policy)
 {
@@ -81,11 +92,7 @@ enum status registry_policy_load(struct state_txn *txn, const char *ns, const ch
     ASSERT(id[0] != '\0');
     TRY(registry_policy_key(txn->arena, ns, bytes_str(id), &key));
     TRY(state_get(txn, key, &value));
-    TRY(registry_policy_read(value.value, txn->arena, ret_policy));
-    ret_policy->id = id;
-    ret_policy->created = value.created;
-    ret_policy->modified = value.modified;
-    return ST_OK;
+    return registry_policy_of(&value, txn->arena, id, ret_policy);
 }
 
 enum status registry_policy_find(struct state_txn *txn, const char *ns, struct bytes name,

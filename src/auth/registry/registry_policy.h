@@ -65,6 +65,9 @@ NODISCARD enum status registry_policy_find(struct state_txn *txn, const char *ns
  * ST_NOMEM. */
 NODISCARD enum status registry_policy_read(struct bytes record, struct arena *arena,
                                            struct registry_policy *ret_policy);
+/* The policy of an id that is stored as `value`: borrows both. As registry_policy_read. */
+NODISCARD enum status registry_policy_of(const struct state_value *value, struct arena *arena,
+                                         const char *id, struct registry_policy *ret_policy);
 
 /* Stage a policy and its name, and set policy->hash. `before` is the stored policy of this id;
  * NULL: the policy is new. The caller has checked that no other policy has the name. As state_put.

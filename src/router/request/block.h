@@ -42,5 +42,10 @@ NODISCARD enum status req_watch_key(struct req *req, struct bytes key);
 /* Watch every key that begins with `prefix`, and raise req->index to the newest version below the
  * prefix, deletions included. As req_watch_key. */
 NODISCARD enum status req_watch_prefix(struct req *req, struct bytes prefix);
+/* As req_watch_key, and read the key's value: cheaper than both. ST_NOT_FOUND: the key is absent,
+ * and watched. Otherwise as state_get. */
+struct state_value;
+NODISCARD enum status req_watch_get(struct req *req, struct bytes key,
+                                    struct state_value *ret_value);
 
 #endif

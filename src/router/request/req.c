@@ -63,32 +63,56 @@ enum status req_key(const struct req *req, const char *path, struct bytes *ret_k
     return mount_key(req->arena, req->ns, req->mount, path, ret_key);
 }
 
-static enum status note_watch(struct req *req, struct bytes key, bool prefix)
+static enum status check_watched(const struct req *req, struct bytes key, bool prefix)
 {
     ASSERT(req_in_txn(req));
     bool valid = prefix ? rlog_txn_prefix_valid(key) : rlog_txn_key_valid(key);
-    if (!valid || !bytes_has_prefix(key, BYTES(STATE_SHARED)))
-        return ST_INVALID;
-    struct req_watch *noted = arena_alloc(req->arena, sizeof *noted);
-    uint8_t *copy = arena_dup(req->arena, key);
-    if (noted == NULL || copy == NULL)
-        return ST_NOMEM;
-    struct state_index found =
-        prefix ? state_index_below(req->txn, key) : state_index_of(req->txn, key);
-    *noted = (struct req_watch){req->watches, bytes_of(copy, key.len), prefix, found.present};
-    req->watches = noted;
+    return valid && bytes_has_prefix(key, BYTES(STATE_SHARED)) ? ST_OK : ST_INVALID;
+}
+
+static enum status note_watch(struct req *req, struct bytes key, bool prefix,
+                              struct state_index found)
+{
+    if (req->block.index != 0) { /* the request may wait: say for what */
+        struct req_watch *noted = arena_alloc(req->arena, sizeof *noted);
+        uint8_t *copy = arena_dup(req->arena, key);
+        if (noted == NULL || copy == NULL)
+            return ST_NOMEM;
+        *noted = (struct req_watch){req->watches, bytes_of(copy, key.len), prefix, found.present};
+        req->watches = noted;
+    }
     req->index = MAX(req->index, found.version);
     return ST_OK;
 }
 
 enum status req_watch_key(struct req *req, struct bytes key)
 {
-    return note_watch(req, key, false);
+    TRY(check_watched(req, key, false));
+    return note_watch(req, key, false, state_index_of(req->txn, key));
 }
 
 enum status req_watch_prefix(struct req *req, struct bytes prefix)
 {
-    return note_watch(req, prefix, true);
+    TRY(check_watched(req, prefix, true));
+    return note_watch(req, prefix, true, state_index_below(req->txn, prefix));
+}
+
+enum status req_watch_get(struct req *req, struct bytes key, struct state_value *ret_value)
+{
+    struct state_value value;
+    TRY(check_watched(req, key, false));
+    enum status st = state_get(req->txn, key, &value);
+    if (st != ST_OK && st != ST_NOT_FOUND)
+        return st;
+    struct state_index found = {.present = true};
+    if (st == ST_OK && value.modified != 0) /* not staged: the index of state_index_of */
+        found.version = MAX(value.modified, state_restored(req->txn));
+    else
+        found = state_index_of(req->txn, key);
+    TRY(note_watch(req, key, false, found));
+    if (st == ST_OK)
+        *ret_value = value;
+    return st;
 }
 
 struct text_writer req_reply_begin(struct req *req)

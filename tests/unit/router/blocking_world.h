@@ -38,6 +38,21 @@ static enum status run_key(struct req *req)
     return req_reply_end(req);
 }
 
+/* Read and watch in one step; the index is that of a watch alone. */
+static enum status run_read(struct req *req)
+{
+    struct state_value stored;
+    const char *key = arena_format(req->arena, "s/watched/%s", req_param(req, "name"));
+    if (key == NULL)
+        return ST_NOMEM;
+    enum status st = req_watch_get(req, bytes_str(key), &stored);
+    seen_index = req->index;
+    req->index = 0;
+    TRY(req_watch_key(req, bytes_str(key)));
+    assert_int_equal(req->index, seen_index);
+    return st;
+}
+
 static enum status run_list(struct req *req)
 {
     seen_runs++;
@@ -61,11 +76,15 @@ static enum status run_delete(struct req *req)
 
 static enum status run_wrong(struct req *req)
 {
+    struct state_value stored;
+    assert_status(req_watch_get(req, BYTES("nowhere"), &stored), ST_INVALID);
+    assert_status(req_watch_get(req, BYTES("l/local"), &stored), ST_INVALID);
     return req_watch_key(req, BYTES("nowhere"));
 }
 
 static const struct route blocking_routes[] = {
     {.method = METHOD_GET, .path = "key/:name", .handler = run_key, .flags = ROUTE_BLOCKING},
+    {.method = METHOD_GET, .path = "read/:name", .handler = run_read, .flags = ROUTE_BLOCKING},
     {.method = METHOD_LIST, .path = "keys", .handler = run_list, .flags = ROUTE_BLOCKING},
     {.method = METHOD_GET, .path = "wrong", .handler = run_wrong, .flags = ROUTE_BLOCKING},
     {.method = METHOD_POST, .path = "key/:name", .handler = run_put},

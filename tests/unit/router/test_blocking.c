@@ -46,6 +46,20 @@ static void an_absent_object_has_an_index_too(void **ctx)
     assert_true(seen_index != 0);
 }
 
+static void a_key_that_is_read_and_watched_at_once_has_the_same_index(void **ctx)
+{
+    (void)ctx;
+    put("/b/blocking/key/a");
+    assert_int_equal(world_request(&w, METHOD_GET, "/b/blocking/read/a", NULL)->http, 204);
+    uint64_t index = seen_index;
+    assert_int_equal(index, w.m.version);
+    put("/b/blocking/key/b");
+    assert_int_equal(world_request(&w, METHOD_GET, "/b/blocking/read/a", NULL)->http, 204);
+    assert_int_equal(seen_index, index);
+    assert_int_equal(world_request(&w, METHOD_GET, "/b/blocking/read/none", NULL)->http, 404);
+    assert_true(seen_index != 0);
+}
+
 static void a_key_outside_of_the_state_cannot_be_watched(void **ctx)
 {
     (void)ctx;
@@ -537,6 +551,7 @@ int main(void)
         T(the_index_of_an_object_is_its_newest_version),
         T(the_index_of_a_list_is_the_newest_below_its_prefix),
         T(an_absent_object_has_an_index_too),
+        T(a_key_that_is_read_and_watched_at_once_has_the_same_index),
         T(a_key_outside_of_the_state_cannot_be_watched),
         T(a_request_waits_for_a_newer_result),
         T(a_newer_result_is_given_at_once),
