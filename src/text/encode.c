@@ -42,24 +42,27 @@ enum status text_hex_parse(struct bytes text, uint8_t *out)
 
 size_t text_base64_put(struct bytes data, enum text_base64 form, char *ret_text)
 {
-    static const char common[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    const char *last = form == TEXT_BASE64_URL ? "-_" : "+/";
+#define COMMON_DIGITS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+    static const char plain[] = COMMON_DIGITS "+/", url[] = COMMON_DIGITS "-_";
+    const char *digits = form == TEXT_BASE64_URL ? url : plain;
     char *to = ret_text;
+    size_t at = 0;
 
-    for (size_t i = 0; i < data.len; i += 3) {
-        size_t have = MIN(data.len - i, (size_t)3);
-        uint32_t bits = (uint32_t)data.data[i] << 16;
-        if (have > 1)
-            bits |= (uint32_t)data.data[i + 1] << 8;
-        if (have > 2)
-            bits |= data.data[i + 2];
-        for (size_t j = 0; j < 4; j++) {
-            uint32_t digit = bits >> (18 - 6 * j) & 63;
-            if (j <= have)
-                *to++ = digit < 62 ? common[digit] : last[digit - 62];
-            else if (form == TEXT_BASE64)
-                *to++ = '=';
-        }
+    for (; data.len - at >= 3; at += 3) {
+        const uint8_t *from = data.data + at;
+        *to++ = digits[from[0] >> 2];
+        *to++ = digits[(from[0] & 3) << 4 | from[1] >> 4];
+        *to++ = digits[(from[1] & 15) << 2 | from[2] >> 6];
+        *to++ = digits[from[2] & 63];
+    }
+    if (at < data.len) { /* one or two bytes are left */
+        unsigned first = data.data[at], second = at + 1 < data.len ? data.data[at + 1] : 0;
+        *to++ = digits[first >> 2];
+        *to++ = digits[(first & 3) << 4 | second >> 4];
+        if (at + 1 < data.len)
+            *to++ = digits[(second & 15) << 2];
+        while (form == TEXT_BASE64 && (to - ret_text) % 4 != 0)
+            *to++ = '=';
     }
     ASSERT((size_t)(to - ret_text) <= TEXT_BASE64_LEN(data.len));
     *to = '\0';
