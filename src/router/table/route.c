@@ -36,6 +36,25 @@ static struct bytes segment_at(const char *text)
     return bytes_of(text, strcspn(text, "/"));
 }
 
+static bool ends_segment(char c)
+{
+    return c == '/' || c == '\0';
+}
+
+/* Step over a segment that pattern and path have in common. False: their segments differ. */
+static bool skip_literal(const char **pattern, const char **path)
+{
+    const char *want = *pattern, *have = *path;
+    ASSERT(!ends_segment(*want));
+    while (*want == *have && !ends_segment(*want))
+        want++, have++;
+    if (!ends_segment(*want) || !ends_segment(*have))
+        return false;
+    *pattern = want + (*want == '/');
+    *path = have + (*have == '/');
+    return true;
+}
+
 /* Match "*name/tail": the part before the tail has at least one segment. */
 static enum status fit_before(const char *pattern, const char *tail, const char *path,
                               struct arena *arena, struct route_params *ret_params)
@@ -56,9 +75,11 @@ static enum status fit(const char *pattern, const char *path, struct arena *aren
 {
     ret_params->n = 0;
     for (;;) {
-        bool literal = *pattern != '*' && *pattern != ':' && *pattern != '\0';
-        if (literal && *pattern != *path) /* rules out most rows */
-            return ST_NOT_FOUND;
+        if (*pattern != '*' && *pattern != ':' && *pattern != '\0') {
+            if (!skip_literal(&pattern, &path)) /* rules out most rows */
+                return ST_NOT_FOUND;
+            continue;
+        }
         const char *tail = *pattern == '*' ? strchr(pattern, '/') : NULL;
         if (tail != NULL)
             return fit_before(pattern, tail, path, arena, ret_params);
@@ -67,10 +88,9 @@ static enum status fit(const char *pattern, const char *path, struct arena *aren
         struct bytes want = segment_at(pattern), have = segment_at(path);
         if (want.len == 0 || have.len == 0)
             return want.len == have.len ? ST_OK : ST_NOT_FOUND;
-        if (*pattern != ':' ? !bytes_eq(want, have) : !route_is_name(have))
+        if (!route_is_name(have))
             return ST_NOT_FOUND;
-        if (*pattern == ':')
-            TRY(param_add(ret_params, arena, bytes_from(want, 1), have));
+        TRY(param_add(ret_params, arena, bytes_from(want, 1), have));
         pattern += want.len + (pattern[want.len] == '/');
         path += have.len + (path[have.len] == '/');
     }
