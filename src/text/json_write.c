@@ -40,12 +40,18 @@ void text_close(struct text_writer *w)
 
 static void add_escape(struct buf *out, uint32_t rune)
 {
-    static const char from[] = "\"\\\n\r\t", gives[] = "\"\\nrt";
-    const char *found = rune != 0 && rune < 0x80 ? strchr(from, (int)rune) : NULL;
-    if (found != NULL)
-        buf_add(out, (struct bytes){(const uint8_t[]){'\\', (uint8_t)gives[found - from]}, 2});
-    else
+    static const char gives[0x80] = {
+        ['"'] = '"', ['\\'] = '\\', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
+    ASSERT(rune <= 0x10ffff);
+    if (rune >= sizeof gives || gives[rune] == '\0') {
         buf_add_format(out, "\\u%04x", rune);
+        return;
+    }
+    uint8_t *at = buf_extend(out, 2);
+    if (at == NULL)
+        return; /* buf_status reports the failure */
+    at[0] = '\\';
+    at[1] = (uint8_t)gives[rune];
 }
 
 /* Bytes that may need an escape: in a plain text (text_writer.plain), and in a text that must be
@@ -81,8 +87,10 @@ static void add_escaped(struct buf *out, struct bytes text, size_t at, bool plai
     size_t from = 0;
     for (; at < text.len; at = skip_verbatim(text, at, plain)) {
         size_t before = at;
-        uint32_t rune;
-        if (text_utf8_next(text, &at, &rune) != ST_OK) {
+        uint32_t rune = text.data[at];
+        if (rune < 0x80) { /* most of what needs an escape: quotes and ends of lines */
+            at++;
+        } else if (text_utf8_next(text, &at, &rune) != ST_OK) {
             rune = 0xfffd;
             at++;
         } else if (is_verbatim(rune, plain)) {
