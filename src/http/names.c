@@ -1,5 +1,6 @@
 /* Rules for names and values of the protocol. */
 #include "http/names.h"
+#include "base/vector.h"
 
 #include <strings.h>
 
@@ -97,35 +98,17 @@ static const uint8_t unsound[256] = {
     [0x80 ... 0xFF] = BAD_IN_NAME,
 };
 
-enum { VECTOR = 16 };
-#define VECTOR_OF(type) type __attribute__((vector_size(VECTOR)))
-
-/* Whether the next sixteen bytes are letters, digits and '-' alone. */
-static bool is_plain_vector(const uint8_t *at)
+/* Whether sixteen bytes are letters, digits and '-' alone: those of most names. */
+static bool is_plain(const uint8_t *at)
 {
-    VECTOR_OF(uint8_t) v;
-    memcpy(&v, at, sizeof v);
-    const VECTOR_OF(uint8_t) letter = (v | 0x20) - 'a', digit = v - '0';
-    const VECTOR_OF(uint64_t) plain =
-        (VECTOR_OF(uint64_t))((letter <= 'z' - 'a') | (digit <= 9) | (v == '-'));
-    return (plain[0] & plain[1]) == UINT64_MAX;
-}
-
-/* Whether the name is long, and sound without a look at each byte. A false "no" is possible. */
-static bool is_plain_name(struct bytes name)
-{
-    if (name.len < VECTOR)
-        return false;
-    for (size_t at = 0; at + VECTOR < name.len; at += VECTOR)
-        if (!is_plain_vector(name.data + at))
-            return false;
-    return is_plain_vector(name.data + name.len - VECTOR);
+    const VECTOR_OF(uint8_t) v = vector_at(at), letter = (v | 0x20) - 'a', digit = v - '0';
+    return vector_is_all((letter <= 'z' - 'a') | (digit <= 9) | (v == '-'));
 }
 
 bool http_header_sound(struct http_header header)
 {
     unsigned in_name = 0, in_value = 0;
-    bool plain = is_plain_name(header.name);
+    bool plain = vector_all_fit(header.name, is_plain);
     for (size_t i = 0; !plain && i < header.name.len; i++)
         in_name |= unsound[header.name.data[i]];
     for (size_t i = 0; i < header.value.len; i++)

@@ -1,5 +1,6 @@
 #include "http/parse.h"
 #include "base/mem.h"
+#include "base/vector.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -109,11 +110,20 @@ static size_t authority_end(struct bytes target)
     return at > scheme ? at : 0;
 }
 
+/* Whether target_sound is true of sixteen bytes. */
+static bool is_sound(const uint8_t *at)
+{
+    const VECTOR_OF(uint8_t) v = vector_at(at), printable = v - '!';
+    return vector_is_all((printable <= '~' - '!') & (v != '#'));
+}
+
 /* RFC 9112 3.2: controls, blanks, bytes above ASCII and a fragment do not belong in a target. */
 static bool target_sound(struct bytes target)
 {
     static const uint8_t refused[256] = {[0 ... ' '] = 1, ['#'] = 1, [0x7F ... 0xFF] = 1};
     unsigned odd = 0;
+    if (target.len >= VECTOR_BYTES)
+        return vector_all_fit(target, is_sound);
     for (size_t i = 0; i < target.len; i++)
         odd |= refused[target.data[i]];
     return odd == 0;

@@ -1,3 +1,4 @@
+#include "base/vector.h"
 #include "text/json.h"
 #include "text/time.h"
 #include "text/utf8.h"
@@ -105,17 +106,15 @@ static void add_escaped(struct buf *out, struct bytes text, size_t at, bool plai
     buf_add(out, bytes_of(text.data + from, text.len - from));
 }
 
-#define LANES(type) type __attribute__((vector_size(16)))
-
 /* Whether any of these sixteen bytes may need an escape in HTML. */
 static bool has_special(uint64_t first, uint64_t second)
 {
-    const LANES(uint64_t) both = {first, second};
-    const LANES(int8_t) v = (LANES(int8_t))both;
+    const VECTOR_OF(uint64_t) both = {first, second};
+    const VECTOR_OF(int8_t) v = (VECTOR_OF(int8_t))both;
     /* Bytes above 0x7f are negative. '&' and '"' differ in one bit, and so do '>' and '<'. */
-    const LANES(int8_t) special = (v < 0x20) | (v == 0x7f) | (v == '\\') |
-                                  ((v & ~('"' ^ '&')) == '"') | ((v & ~('<' ^ '>')) == '<');
-    const LANES(uint64_t) found = (LANES(uint64_t))special;
+    const VECTOR_OF(int8_t) special = (v < 0x20) | (v == 0x7f) | (v == '\\') |
+                                      ((v & ~('"' ^ '&')) == '"') | ((v & ~('<' ^ '>')) == '<');
+    const VECTOR_OF(uint64_t) found = (VECTOR_OF(uint64_t))special;
     return (found[0] | found[1]) != 0;
 }
 

@@ -1,4 +1,5 @@
 #include "router/request/path.h"
+#include "base/vector.h"
 #include "text/utf8.h"
 
 #include <assert.h>
@@ -59,6 +60,15 @@ static const uint8_t byte_kinds[256] = {
     [0x7f ... 0xff] = ODD,
 };
 
+/* Whether sixteen bytes have no kind ODD, and none of them is a slash that has a slash or a dot
+ * behind it. */
+static bool is_ordinary_part(const uint8_t *at)
+{
+    const VECTOR_OF(uint8_t) v = vector_at(at), next = vector_at(at + 1), printable = v - '!';
+    return vector_is_all((printable <= '~' - '!') & (v != '%') &
+                         ((v != '/') | ((next != '/') & (next != '.'))));
+}
+
 /* Whether a path has nothing to decode, to collapse or to refuse, as nearly all paths. Runs for
  * every request, so a byte costs one look at the table and no branch. */
 static bool is_ordinary(struct bytes raw)
@@ -67,6 +77,9 @@ static bool is_ordinary(struct bytes raw)
     static_assert(NOT_FIRST == OPENS_SEGMENT << 1, "the kind before shows what is refused");
     if (raw.len == 0 || raw.data[0] != '/')
         return false;
+    if (raw.len > VECTOR_BYTES)
+        return vector_all_fit(bytes_of(raw.data, raw.len - 1), is_ordinary_part) &&
+               (byte_kinds[raw.data[raw.len - 1]] & ODD) == 0;
     for (size_t i = 0; i < raw.len; i++) {
         unsigned kind = byte_kinds[raw.data[i]];
         refused |= kind & (ODD | (before & OPENS_SEGMENT) << 1);

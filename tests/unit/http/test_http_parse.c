@@ -118,6 +118,23 @@ static void ordinary_requests_are_understood(void **ctx)
     CHECK("GET / HTTP/1.1\r\nHost: h\r\nX-Empty:\r\nX: \r\n\r\n", "GET /\n");
 }
 
+static void a_target_is_sound_or_not_wherever_its_byte_stands(void **ctx)
+{
+    (void)ctx;
+    static const char rest[] = " HTTP/1.1\r\nHost: h\r\n\r\n";
+    for (size_t len = 14; len < 36; len++)
+        for (size_t at = 1; at < len; at++)
+            for (unsigned c = 0; c < 256; c++) {
+                static struct outcome o;
+                char text[80] = "GET /";
+                memset(text + 5, 'a', len - 1);
+                text[4 + at] = (char)c;
+                memcpy(text + 4 + len, rest, sizeof rest);
+                parse(&o, bytes_of(text, 4 + len + sizeof rest - 1), SIZE_MAX);
+                assert_int_equal(strncmp(o.text, "GET /", 5) == 0, c > ' ' && c <= '~' && c != '#');
+            }
+}
+
 static void list_is_a_method_and_link_is_not(void **ctx)
 {
     (void)ctx; /* no state */
@@ -463,6 +480,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ordinary_requests_are_understood),
+        cmocka_unit_test(a_target_is_sound_or_not_wherever_its_byte_stands),
         cmocka_unit_test(list_is_a_method_and_link_is_not),
         cmocka_unit_test(keeping_alive_follows_version_and_connection),
         cmocka_unit_test(an_offer_to_upgrade_is_ignored),

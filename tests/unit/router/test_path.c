@@ -40,6 +40,35 @@ static void assert_path(const char *raw, const char *path)
     assert_bytes(again.full, have.full);
 }
 
+/* Whether the path of a request needs no decoding, judged byte by byte. */
+static bool is_plain(const char *path, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (path[i] <= ' ' || path[i] > '~' || path[i] == '%' ||
+            (path[i] == '/' && i + 1 < len && (path[i + 1] == '/' || path[i + 1] == '.')))
+            return false;
+    return true;
+}
+
+static void a_plain_path_is_known_whatever_its_length(void **ctx)
+{
+    (void)ctx;
+    static const char bytes[] = "/.% a~\x7f\xc3";
+    char path[40];
+    for (size_t len = 14; len < sizeof path; len++)
+        for (size_t at = 1; at + 1 < len; at++)
+            for (size_t i = 0; i < 64; i++) {
+                struct path_target target;
+                memset(path, 'a', sizeof path);
+                path[0] = '/';
+                path[at] = bytes[i / 8];
+                path[at + 1] = bytes[i % 8];
+                assert_status(path_canonical(&arena, bytes_of(path, len), &target), ST_OK);
+                assert_int_equal(target.as_sent, is_plain(path, len));
+                arena_clear(&arena);
+            }
+}
+
 static void a_path_is_decoded_and_its_slashes_collapsed(void **ctx)
 {
     (void)ctx;
@@ -189,6 +218,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_path_means_the_same_however_it_is_written),
         TEST(a_path_is_decoded_and_its_slashes_collapsed),
+        TEST(a_plain_path_is_known_whatever_its_length),
         TEST(a_path_outside_v1_is_not_found),
         TEST(a_path_that_could_read_as_another_is_refused),
         TEST(the_length_of_a_path_is_bounded),
