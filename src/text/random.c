@@ -1,6 +1,9 @@
 #include "text/random.h"
 #include "base/mem.h"
+#include "base/vector.h"
 #include "text/encode.h"
+
+#include <assert.h>
 
 void text_random(struct env *env, char *out, size_t n)
 {
@@ -35,20 +38,28 @@ void text_uuid_of(const uint8_t random[TEXT_UUID_RANDOM], char ret_uuid[TEXT_UUI
     ASSERT(ret_uuid[14] == '4'); /* the version of the UUID */
 }
 
+/* Copy sixteen bytes of a UUID in lower case. False: they have not the form. */
+static bool uuid_part(const uint8_t *from, const uint8_t *form, char *to)
+{
+    const VECTOR_OF(uint8_t) v = vector_at(from), f = vector_at(form);
+    const VECTOR_OF(uint8_t) letter = (v | 0x20) - 'a', digit = v - '0';
+    const VECTOR_OF(int8_t) is_letter = letter <= 'f' - 'a';
+    const VECTOR_OF(uint8_t) lower = v | ((VECTOR_OF(uint8_t))is_letter & 0x20);
+    memcpy(to, &lower, sizeof lower);
+    return vector_is_all(((f == '-') & (v == '-')) | ((f != '-') & (is_letter | (digit <= 9))));
+}
+
 enum status text_uuid_parse(struct bytes text, char ret_uuid[TEXT_UUID_LEN + 1])
 {
-    char lower[TEXT_UUID_LEN + 1] = {0};
-    if (text.len != TEXT_UUID_LEN)
+    static const uint8_t form[] = "00000000-0000-0000-0000-000000000000";
+    enum { LAST = TEXT_UUID_LEN - VECTOR_BYTES };
+    char lower[TEXT_UUID_LEN + 1];
+    static_assert(sizeof form == sizeof lower && LAST <= 2 * VECTOR_BYTES, "three parts");
+    if (text.len != TEXT_UUID_LEN || !uuid_part(text.data, form, lower) ||
+        !uuid_part(text.data + VECTOR_BYTES, form + VECTOR_BYTES, lower + VECTOR_BYTES) ||
+        !uuid_part(text.data + LAST, form + LAST, lower + LAST))
         return ST_INVALID;
-    for (size_t i = 0; i < TEXT_UUID_LEN; i++) {
-        bool dash = i == 8 || i == 13 || i == 18 || i == 23;
-        char c = (char)(text.data[i] >= 'A' && text.data[i] <= 'F' ? text.data[i] | 0x20
-                                                                    : text.data[i]);
-        bool digit = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-        if (dash ? c != '-' : !digit)
-            return ST_INVALID;
-        lower[i] = c;
-    }
+    lower[TEXT_UUID_LEN] = '\0';
     memcpy(ret_uuid, lower, sizeof lower);
     return ST_OK;
 }

@@ -2,6 +2,8 @@
 #include "support.h"
 #include "text/random.h"
 
+#include <ctype.h>
+
 static struct fake_env env;
 
 static void random_text_uses_every_digit_equally(void **ctx)
@@ -57,12 +59,29 @@ static void a_uuid_is_read_in_either_case(void **ctx)
     assert_string_equal(uuid, "0123abcd-0123-4567-89ab-0123456789ef");
 }
 
+static void each_byte_of_a_uuid_is_checked_and_read_in_lower_case(void **ctx)
+{
+    (void)ctx;
+    for (size_t at = 0; at < TEXT_UUID_LEN; at++)
+        for (unsigned c = 0; c < 256; c++) {
+            char given[] = "0123abcd-0123-4567-89ab-0123456789ab", uuid[TEXT_UUID_LEN + 1];
+            bool fits = given[at] == '-' ? c == '-' : isxdigit((int)c) != 0;
+            given[at] = (char)c;
+            assert_status(text_uuid_parse(bytes_of(given, TEXT_UUID_LEN), uuid),
+                          fits ? ST_OK : ST_INVALID);
+            given[at] = (char)tolower((int)c);
+            if (fits)
+                assert_string_equal(uuid, given);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_text_uses_every_digit_equally),
         cmocka_unit_test(a_uuid_is_of_version_4),
         cmocka_unit_test(a_uuid_is_read_in_either_case),
+        cmocka_unit_test(each_byte_of_a_uuid_is_checked_and_read_in_lower_case),
     };
     fake_env_init(&env, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
