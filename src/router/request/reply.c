@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-enum { REPLY_FORMAT = 1, REPLY_HEADERS_FIRST = 16 };
+enum { REPLY_FORMAT = 1 };
 
 void reply_done(struct router_reply *reply)
 {
@@ -20,29 +20,17 @@ void reply_done(struct router_reply *reply)
         stream->drop(stream);
 }
 
-/* Room for the first headers, or for all: the arena is wiped after each request, so that room which
- * few replies use costs all. */
-static bool make_room(struct router_reply *reply, struct arena *arena, bool all)
+bool reply_header_room(struct router_reply *reply, struct arena *arena)
 {
-    size_t n = all ? REPLY_HEADERS_MAX : REPLY_HEADERS_FIRST;
+    size_t n = reply->headers == NULL ? REPLY_HEADERS_FIRST : REPLY_HEADERS_MAX;
+    if (reply->n_headers == REPLY_HEADERS_MAX)
+        return false;
     struct http_header *room = arena_alloc(arena, n * sizeof *room);
     if (room == NULL)
         return false;
     if (reply->n_headers != 0)
         memcpy(room, reply->headers, reply->n_headers * sizeof *room);
     reply->headers = room;
-    return true;
-}
-
-bool reply_add_header(struct router_reply *reply, struct arena *arena, struct bytes name,
-                      struct bytes value)
-{
-    bool full = reply->n_headers == REPLY_HEADERS_FIRST;
-    if ((reply->headers == NULL || full) && !make_room(reply, arena, full))
-        return false;
-    if (reply->n_headers == REPLY_HEADERS_MAX)
-        return false;
-    reply->headers[reply->n_headers++] = (struct http_header){name, value};
     return true;
 }
 

@@ -6,6 +6,7 @@
 
 enum {
     REPLY_HEADERS_MAX = 48,
+    REPLY_HEADERS_FIRST = 16,           /* there is room for these at first */
     REPLY_HEADERS_OWN = 24,             /* headers of this node and headers of a forwarded reply */
     REPLY_LATE_HTTP = 504,              /* too late for a reply: a change may have been made */
     REPLY_ANSWER_MAX = HTTP_SMALL_BODY, /* bytes of a struct reply_answer */
@@ -44,10 +45,21 @@ struct router_reply {
 };
 /* Release the body, the file and the stream of a reply, and empty the reply. */
 void reply_done(struct router_reply *reply);
+/* Make room for more headers: for the first, and then for all. The arena is wiped after each
+ * request, so that room which few replies use costs all. False: no memory, or no room is left. */
+bool reply_header_room(struct router_reply *reply, struct arena *arena);
 /* Add a header; name and value are not copied. False: no memory or no room, the header is missing.
  */
-bool reply_add_header(struct router_reply *reply, struct arena *arena, struct bytes name,
-                      struct bytes value);
+static inline bool reply_add_header(struct router_reply *reply, struct arena *arena,
+                                    struct bytes name, struct bytes value)
+{
+    size_t n = reply->n_headers;
+    bool full = n == REPLY_HEADERS_FIRST || n == REPLY_HEADERS_MAX;
+    if ((reply->headers == NULL || full) && !reply_header_room(reply, arena))
+        return false;
+    reply->headers[reply->n_headers++] = (struct http_header){name, value};
+    return true;
+}
 
 /* The reply of a handler that ran on another node: the node that the client asked, which gave the
  * request to this node to record it (PROTOCOL R20). */
