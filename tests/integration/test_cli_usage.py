@@ -347,6 +347,7 @@ WITH = {  # what a flag is given beside itself, or its command is without it
     "login -path": ["-method=approle", "a=1"],
     "kv get -field": ["-field=a", "x"], "policy read -field": ["-field=policy", "x"],
     "lease revoke -force": ["-prefix", "x"], "lease revoke -f": ["-prefix", "x"],
+    "lease list -limit": ["-all"],
     "operator generate-root": ["k"], "operator rekey": ["k"],
     "operator generate-root -generate-otp": [],
     "operator generate-root -otp": ["-init"], "operator generate-root -pgp-key": ["-init"],
