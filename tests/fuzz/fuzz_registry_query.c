@@ -51,6 +51,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (st == ST_OK)
         check_taken(&req);
     else
-        ASSERT(req.error.text[0] != '\0');
+        ASSERT(req_error(&req)->text[0] != '\0');
     return 0;
 }

@@ -196,7 +196,7 @@ static void put_error(const char *text, struct buf *out)
 static void say_no_path(struct req *req, bool served)
 {
     (void)served;
-    reason_set(&req->error, "no such path");
+    reason_set(req_reason(req), "no such path");
 }
 
 /* Called before the router hands over a reply: the id of the run is known here. */

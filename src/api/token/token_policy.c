@@ -7,7 +7,7 @@
 static enum status clean_list(struct req *req, const struct field_strings *list, bool add_default,
                               struct field_strings *ret)
 {
-    return policy_list_clean(req->arena, list, add_default, ret, &req->error);
+    return policy_list_clean(req->arena, list, add_default, ret, req_reason(req));
 }
 
 /* Whether `pattern` matches `text`. '*' matches any characters; every other character matches only

@@ -118,7 +118,7 @@ static enum status check_route(struct req *req)
     if (!registry_settings()->acl && bytes_has_prefix(req->path, BYTES(ACL_PREFIX)))
         return req_fail(req, ST_UNAUTHENTICATED, "ACL support disabled");
     if (req->others.methods != 0 && req->method != METHOD_OPTIONS)
-        reason_set(&req->error, "method %s not allowed", http_method_name(req->method));
+        reason_set(req_reason(req), "method %s not allowed", http_method_name(req->method));
     if (dc.len != 0 && !text_is(dc, registry_settings()->datacenter))
         return req_fail(req, ST_REFUSED, "No path to datacenter");
     return reads_state(req) ? registry_read_query(req) : ST_OK;
@@ -216,7 +216,7 @@ static void put_error(const char *text, struct buf *out)
 static void say_no_path(struct req *req, bool served)
 {
     (void)served; /* the same text */
-    reason_set(&req->error, "Invalid URL path: not a recognized HTTP API endpoint\n");
+    reason_set(req_reason(req), "Invalid URL path: not a recognized HTTP API endpoint\n");
 }
 
 static void write_methods(unsigned methods, char ret_text[ROUTE_METHODS_TEXT])

@@ -259,9 +259,9 @@ static void put_error(const char *text, struct buf *out)
 static void say_no_path(struct req *req, bool served)
 {
     if (served)
-        reason_set(&req->error, "1 error occurred:\n\t* unsupported path\n\n");
+        reason_set(req_reason(req), "1 error occurred:\n\t* unsupported path\n\n");
     else
-        reason_set(&req->error, "no handler for route \"%.160s\". route entry not found.",
+        reason_set(req_reason(req), "no handler for route \"%.160s\". route entry not found.",
                    (const char *)req->path.data);
 }
 

@@ -111,7 +111,7 @@ enum status wrap_reply(struct req *req, struct router_reply *reply)
     if (st != ST_OK) {
         buf_done(&told);
         reply_done(reply);
-        reply_error(reply, req->dialect, st, &req->error);
+        reply_error(reply, req->dialect, st, req_error(req));
         return st;
     }
     ASSERT(told.len != 0);

@@ -72,7 +72,7 @@ static enum pipe_phase arrive(struct pipe *p)
     ASSERT(p->phase == PIPE_ARRIVED);
     enum status st = verdict != NULL ? verdict->st : ST_OK;
     if (st != ST_OK && verdict->why != NULL)
-        reason_set(&p->req.error, "%s", verdict->why);
+        reason_set(req_reason(&p->req), "%s", verdict->why);
     if (st == ST_OK && !preflight)
         st = stage_target(&p->req, worker->router, request);
     const struct parked *parked = pipe_resumed(p);

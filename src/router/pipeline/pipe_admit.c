@@ -73,7 +73,7 @@ static void reset_reply(struct req *req)
     buf_done(&req->reply.data);
     buf_done(&req->reply.auth);
     req->reply = (struct req_reply){0};
-    req->error.text[0] = '\0';
+    req_forget_error(req);
     req->body = NULL;
     req->told = NULL;
     req->begins_attempt = false;
@@ -224,7 +224,7 @@ static enum status authorise(struct pipe *p)
         TRY(admit_ceremony(p));
     TRY(req_need_feature(req, req->route->feature));
     if (req->method == METHOD_PATCH)
-        TRY(body_check_patch_type(p->content_type, &req->error));
+        TRY(body_check_patch_type(p->content_type, req_reason(req)));
     return body_decode(req);
 }
 

@@ -266,7 +266,7 @@ static enum status offer(struct pipe *p, struct audit_record *const records[], u
 
 static const char *error_text(const struct pipe *p, enum status st)
 {
-    return st != ST_OK ? reply_error_text(p->req.dialect, st, &p->req.error) : NULL;
+    return st != ST_OK ? reply_error_text(p->req.dialect, st, req_error(&p->req)) : NULL;
 }
 
 static enum status make_request(struct pipe *p, struct audit_record **ret_record)

@@ -46,7 +46,7 @@ enum pipe_phase pipe_collect(struct pipe *p)
 /* The reply when a body does not arrive. */
 static enum pipe_phase fail_body(struct pipe *p, enum status st)
 {
-    struct reason *why = &p->req.error;
+    struct reason *why = req_reason(&p->req);
     ASSERT(p->req.txn == NULL);
     switch (st) {
     case ST_OK: /* the body is complete, but the client was told that nothing has changed */
@@ -91,7 +91,12 @@ enum status pipe_parse_into(struct pipe *p, struct arena *arena)
                                  .content_type = p->content_type,
                                  .query = req->query,
                                  .route = req->route};
-    return req->dialect->parse_body(arena, &raw, &req->data, &req->error);
+    struct reason why;
+    why.text[0] = '\0';
+    enum status st = req->dialect->parse_body(arena, &raw, &req->data, &why);
+    if (why.text[0] != '\0')
+        reason_set(req_reason(req), "%s", why.text);
+    return st;
 }
 
 static enum status parse_into(struct pipe *p, struct arena *arena)
@@ -105,8 +110,9 @@ static void run_parse(struct env_work *work)
     struct pipe *p = CONTAINER_OF(work, struct pipe, work);
     p->result = parsed_take(p->parsed, p->request->body);
     if (p->result != ST_OK) {
-        reason_set(&p->req.error, "too many large request bodies of this client are in memory: "
-                                  "send fewer at once");
+        reason_set(req_reason(&p->req),
+                   "too many large request bodies of this client are in memory: "
+                   "send fewer at once");
         return;
     }
     p->result = parse_into(p, &p->parsed->arena);

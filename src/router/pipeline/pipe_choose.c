@@ -96,14 +96,14 @@ static enum pipe_phase await_members(struct pipe *p)
         return pipe_wait(p, ST_UNINITIALIZED);
     if (!forming)
         return PIPE_PENDING;
-    p->req.error = why;
+    reason_set(req_reason(&p->req), "%s", why.text);
     return pipe_fail(p, ST_UNINITIALIZED);
 }
 
 static enum pipe_phase refuse_uninitialized(struct pipe *p)
 {
     bool restores = pipe_has_flag(p, ROUTE_UPLOAD);
-    reason_set(&p->req.error, "%s: the cluster is not initialised; initialise it%s",
+    reason_set(req_reason(&p->req), "%s: the cluster is not initialised; initialise it%s",
                p->req.dialect->error_text(ST_SEALED),
                restores ? " first, then restore with force: the snapshot's keys and tokens "
                           "replace those of the initialisation"
@@ -117,16 +117,17 @@ static enum pipe_phase refuse_sealed(struct pipe *p)
     struct reason why;
     ASSERT(p->place == PIPE_NOWHERE);
     if (p->node.removed)
-        reason_set(&p->req.error, "this node was removed from the cluster and serves nothing");
+        reason_set(req_reason(&p->req),
+                   "this node was removed from the cluster and serves nothing");
     else if (p->worker->state == NULL)
-        reason_set(&p->req.error, "%s",
+        reason_set(req_reason(&p->req), "%s",
                    p->node.waits
                        ? "this node is in no cluster yet: it waits for sys/storage/raft/join"
                        : "this node is starting");
     else if (!p->node.initialized)
         return refuse_uninitialized(p);
     else if (p->req.host->node_ops->no_quorum(p->req.host->node, &why))
-        reason_set(&p->req.error, "%s; %s", p->req.dialect->error_text(ST_SEALED), why.text);
+        reason_set(req_reason(&p->req), "%s; %s", p->req.dialect->error_text(ST_SEALED), why.text);
     token_cache_clear(p->worker->tokens);
     for (size_t i = 0; i < ARRAY_LEN(p->worker->acls); i++)
         acl_cache_clear(p->worker->acls[i]);
@@ -163,7 +164,7 @@ static enum pipe_phase go_to_place(struct pipe *p)
 {
     bool here = p->place != PIPE_NOWHERE && p->place != PIPE_ACTIVE_NODE;
     if (here && !arrives_as_needed(p)) {
-        reason_set(&p->req.error, "the body of this request cannot be received here");
+        reason_set(req_reason(&p->req), "the body of this request cannot be received here");
         return pipe_fail(p, ST_INTERNAL);
     }
     switch (p->place) {
@@ -196,7 +197,7 @@ enum pipe_phase pipe_choose(struct pipe *p)
         p->req.accept_encoding = router_header(p->request, "accept-encoding");
     p->node = host->node_ops->brief(host->node);
     if (in_maintenance(p)) {
-        reason_set(&p->req.error, "this node is in maintenance");
+        reason_set(req_reason(&p->req), "this node is in maintenance");
         return pipe_fail(p, ST_BUSY);
     }
     enum pipe_phase next = await_members(p);

@@ -24,7 +24,7 @@ enum pipe_phase pipe_go_finish(struct pipe *p)
 static enum pipe_phase fail_finish(struct pipe *p, enum status st)
 {
     pipe_end_txn(p);
-    reason_set(&p->req.error,
+    reason_set(req_reason(&p->req),
                "the work outside the state was done, but its result could not be stored: %s",
                status_text(st));
     return pipe_fail(p, ST_UNKNOWN_OUTCOME);

@@ -16,9 +16,9 @@ static void explain(struct pipe *p, enum status st)
     const char *words = p->req.dialect->no_leader_words;
     struct reason why;
     if (st == ST_NO_LEADER && host->node_ops->no_quorum(host->node, &why))
-        reason_set(&p->req.error, "%s%s", words != NULL ? words : "", why.text);
+        reason_set(req_reason(&p->req), "%s%s", words != NULL ? words : "", why.text);
     else if (st == ST_UNINITIALIZED)
-        (void)host->awaits_members(host, &p->req.error); /* unknown: the status tells it */
+        (void)host->awaits_members(host, req_reason(&p->req)); /* unknown: the status tells it */
 }
 
 /* Without a quorum, fail at once. Exception: if an earlier try may have taken effect, wait, because

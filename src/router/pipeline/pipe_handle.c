@@ -5,7 +5,7 @@
 
 void pipe_forget_reason(struct pipe *p)
 {
-    p->req.error.text[0] = '\0';
+    req_forget_error(&p->req);
 }
 
 bool pipe_is_breakdown(enum status st)
@@ -55,7 +55,7 @@ bool pipe_may_rerun(struct pipe *p)
 {
     pipe_end_txn(p);
     if (++p->reruns > PIPE_RERUNS_MAX) {
-        reason_set(&p->req.error, "changed by other requests again and again");
+        reason_set(req_reason(&p->req), "changed by other requests again and again");
         return false;
     }
     atomic_fetch_add(&p->worker->reruns, 1);
@@ -143,10 +143,10 @@ static void reply_repeated(struct pipe *p)
     if (p->more->commit.has_response)
         st = reply_decode(p->more->commit.response, p->req.arena, &p->reply);
     else
-        reason_set(&p->req.error, "the change was made; its reply was too long to be kept");
+        reason_set(req_reason(&p->req), "the change was made; its reply was too long to be kept");
     p->failure = st;
     if (st != ST_OK)
-        reply_error(&p->reply, p->req.dialect, st, &p->req.error);
+        reply_error(&p->reply, p->req.dialect, st, req_error(&p->req));
 }
 
 /* Write the version of the commit into the reply, and into the data that its audit record shows: a

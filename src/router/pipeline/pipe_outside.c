@@ -22,7 +22,7 @@ enum pipe_phase pipe_go_prepare(struct pipe *p)
     if (p->verdict == ST_OK && p->prepared != ST_OK) {
         p->verdict = p->prepared;
         if (p->prepare_why != NULL)
-            reason_set(&p->req.error, "%s", p->prepare_why);
+            reason_set(req_reason(&p->req), "%s", p->prepare_why);
     }
     if (p->verdict != ST_OK || route->prepare == NULL || (p->once & PIPE_ONCE_PREPARED) != 0)
         return PIPE_HANDLING;
@@ -61,8 +61,9 @@ enum pipe_phase pipe_prepare_done(struct pipe *p)
         return pipe_fail(p, ST_TIMEOUT);
     p->once |= PIPE_ONCE_PREPARED;
     p->prepared = p->result;
-    if (p->result != ST_OK && p->req.error.text[0] != '\0') {
-        p->prepare_why = arena_str(p->req.arena, bytes_str(p->req.error.text));
+    const char *why = req_error(&p->req)->text;
+    if (p->result != ST_OK && why[0] != '\0') {
+        p->prepare_why = arena_str(p->req.arena, bytes_str(why));
         if (p->prepare_why == NULL)
             return pipe_fail(p, ST_NOMEM);
     }

@@ -98,7 +98,7 @@ static enum pipe_phase fail_devices(struct pipe *p, enum status st)
 {
     p->unrecorded = true;
     reply_done(&p->reply);
-    reply_error(&p->reply, p->req.dialect, st, &p->req.error);
+    reply_error(&p->reply, p->req.dialect, st, req_error(&p->req));
     return PIPE_DONE;
 }
 
@@ -113,7 +113,7 @@ static bool is_tried(const struct pipe *p)
 /* The error that replaces a reply without a record. It says what is known about the change. */
 static enum status unrecorded_error(struct pipe *p)
 {
-    struct reason *why = &p->req.error;
+    struct reason *why = req_reason(&p->req);
     bool unchanged = p->effect == PIPE_UNCHANGED && !p->repeated;
     ASSERT(p->reply.retry == ST_OK);
     if (p->effect == PIPE_UNKNOWN || p->failure == ST_UNKNOWN_OUTCOME) {
@@ -142,7 +142,7 @@ static enum pipe_phase fail_mute(struct pipe *p)
     enum status st = unrecorded_error(p);
     p->unrecorded = true;
     reply_done(&p->reply);
-    reply_error(&p->reply, p->req.dialect, st, &p->req.error);
+    reply_error(&p->reply, p->req.dialect, st, req_error(&p->req));
     return PIPE_DONE;
 }
 
@@ -153,13 +153,13 @@ static void make_late(struct pipe *p)
     int http = p->reply.http;
     ASSERT(p->request->given_up != ST_OK);
     ASSERT(http != 0 && p->reply.retry == ST_OK);
-    reason_set(&p->req.error,
+    reason_set(req_reason(&p->req),
                "no reply in time: the client heard that %s; later the request ended "
                "with status %d",
                unknown ? "the outcome is unknown" : "nothing was changed", http);
     p->failure = p->request->given_up;
     reply_done(&p->reply);
-    reply_error(&p->reply, p->req.dialect, p->failure, &p->req.error);
+    reply_error(&p->reply, p->req.dialect, p->failure, req_error(&p->req));
     if (unknown)
         p->reply.http = REPLY_LATE_HTTP;
 }
@@ -196,7 +196,7 @@ enum pipe_phase pipe_fail(struct pipe *p, enum status st)
     }
     p->failure = st;
     reply_done(&p->reply);
-    reply_error(&p->reply, p->req.dialect, st, &p->req.error);
+    reply_error(&p->reply, p->req.dialect, st, req_error(&p->req));
     return pipe_end(p);
 }
 
@@ -214,7 +214,7 @@ static enum pipe_phase fail_record(struct pipe *p)
         return pipe_pass(p);
     p->unrecorded = true;
     pipe_end_txn(p);
-    reason_set(&p->req.error, "the request could not be recorded by any audit device");
+    reason_set(req_reason(&p->req), "the request could not be recorded by any audit device");
     return pipe_fail(p, ST_INTERNAL);
 }
 
@@ -251,7 +251,7 @@ static enum pipe_phase fail_record_reply(struct pipe *p)
         return pipe_pass(p);
     enum status st = unrecorded_error(p);
     reply_done(&p->reply);
-    reply_error(&p->reply, p->req.dialect, st, &p->req.error);
+    reply_error(&p->reply, p->req.dialect, st, req_error(&p->req));
     return PIPE_DONE;
 }
 

@@ -11,7 +11,12 @@ static enum status read_query(struct req *req, struct bytes text)
     req->query = &nothing;
     if (text.len == 0)
         return ST_OK;
-    TRY(path_parse_pairs(req->arena, text, &query, &req->error));
+    struct reason why;
+    why.text[0] = '\0';
+    enum status st = path_parse_pairs(req->arena, text, &query, &why);
+    if (st == ST_INVALID)
+        return req_fail(req, st, "%s", why.text);
+    TRY(st);
     req->query = query;
     return ST_OK;
 }

@@ -23,7 +23,7 @@ static void add_place(struct dialect_map *map, const struct dialect *dialect,
                       const struct route_api *api)
 {
     ASSERT(map->n_places < DIALECT_PLACES_MAX);
-    map->places[map->n_places++] = (struct dialect_place){dialect, api};
+    map->places[map->n_places++] = (struct dialect_place){dialect, api, bytes_str(dialect->root)};
 }
 
 /* A table is found before the root below which it stands. */
@@ -77,7 +77,7 @@ enum status dialect_map_choose(const struct dialect_map *all, const char *const 
 
 static bool stands_at(const struct dialect_place *place, struct bytes full)
 {
-    struct bytes root = bytes_str(place->dialect->root);
+    const struct bytes root = place->root;
     if (place->api == NULL)
         return bytes_has_prefix(full, root);
     /* This runs for every request: comparing one byte rules most places out. */

@@ -118,6 +118,7 @@ struct dialect_map {
     struct dialect_place {
         const struct dialect *dialect;
         const struct route_api *api; /* NULL: every path below the root */
+        struct bytes root;           /* root of the dialect */
     } places[DIALECT_PLACES_MAX];
     unsigned n_places;
     /* the dialect of requests that no table claims: the dialect with mounts, or else the first */

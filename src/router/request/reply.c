@@ -113,7 +113,7 @@ enum status reply_make(struct req *req, enum status st, struct router_reply *ret
     if (st == ST_OK)
         st = make_success(req, ret);
     if (st != ST_OK)
-        reply_error(ret, req->dialect, st, &req->error);
+        reply_error(ret, req->dialect, st, req_error(req));
     bool asked = st == ST_OK && req->method == METHOD_OPTIONS && !req->help;
     if ((st == ST_UNSUPPORTED || asked) && req->others.methods != 0)
         tell_methods(req, ret);

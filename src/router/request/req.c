@@ -227,12 +227,33 @@ void req_note(struct req *req, const char *format, ...)
 enum status req_fail(struct req *req, enum status st, const char *format, ...)
 {
     va_list args;
+    struct reason *why = req_reason(req);
     ASSERT(st != ST_OK);
     va_start(args, format);
     /* a text that is too long is cut */
-    (void)vsnprintf(req->error.text, sizeof req->error.text, format, args);
+    (void)vsnprintf(why->text, sizeof why->text, format, args);
     va_end(args);
     return st;
+}
+
+struct reason *req_reason(struct req *req)
+{
+    static _Thread_local struct reason lost; /* without memory the error has no text */
+    if (req->error == NULL)
+        req->error = arena_zalloc(req->arena, sizeof *req->error);
+    return req->error != NULL ? req->error : &lost;
+}
+
+const struct reason *req_error(const struct req *req)
+{
+    static const struct reason none;
+    return req->error != NULL ? req->error : &none;
+}
+
+void req_forget_error(struct req *req)
+{
+    if (req->error != NULL)
+        req->error->text[0] = '\0';
 }
 
 void req_defer(struct req *req, struct req_cleanup *cleanup)

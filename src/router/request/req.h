@@ -126,7 +126,7 @@ struct req {
     int64_t wrap_ttl_s; /* how long the wrapped reply is kept; 0: the reply is not wrapped */
     struct req_reply reply;
     struct req_files files;
-    struct reason error;
+    struct reason *error; /* text of the error, in the arena; NULL: req_reason was not needed yet */
     /* the listener requires a token for ceremonies; set for requests that run without a state */
     bool closed_ceremonies;
     /* the request begins an attempt with key shares: its client gets a share of requests */
@@ -233,6 +233,11 @@ NODISCARD enum status req_need_feature(struct req *req, uint16_t level);
 /* Set the text of an error and return `st`, which is not ST_OK. */
 __attribute__((format(printf, 3, 4))) enum status req_fail(struct req *req, enum status st,
                                                            const char *format, ...);
+
+/* Where to write the text of the request's error. Without memory the text is lost. */
+struct reason *req_reason(struct req *req);
+const struct reason *req_error(const struct req *req); /* the text; empty: there is none */
+void req_forget_error(struct req *req);
 
 /* A cleanup, embedded in memory of the arena. */
 struct req_cleanup {

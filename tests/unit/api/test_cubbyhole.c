@@ -41,7 +41,7 @@ static void a_token_that_is_not_stored_has_none(void **ctx)
         req.params.items[0].value = "x";
         req.params.n = 1;
         assert_status(route->handler(&req), ST_INVALID);
-        assert_non_null(strstr(req.error.text, "only supported by \"service\" type tokens"));
+        assert_non_null(strstr(req_error(&req)->text, "only supported by \"service\" type tokens"));
         if (route->exists != NULL)
             assert_status(route->exists(&req), ST_INVALID);
     }

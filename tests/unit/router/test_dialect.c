@@ -75,7 +75,7 @@ static void plain_error(const char *text, struct buf *out)
 
 static void plain_no_path(struct req *req, bool served)
 {
-    reason_set(&req->error, "no such endpoint%s", served ? " here" : "");
+    reason_set(req_reason(req), "no such endpoint%s", served ? " here" : "");
 }
 
 static void plain_headers(const struct req *req, const struct router_request *request,

@@ -62,7 +62,7 @@ static const char *error_text(enum status st)
 static void say_no_path(struct req *req, bool served)
 {
     (void)served; /* the same text */
-    reason_set(&req->error, "no lantern there");
+    reason_set(req_reason(req), "no lantern there");
 }
 
 static void add_headers(const struct req *req, const struct router_request *request,

@@ -44,7 +44,7 @@ static enum status sample_user_write(struct req *req)
 {
     const struct user *in = req_body(req);
     struct bytes key;
-    enum status st = login_role_check(&in->role, &req->error);
+    enum status st = login_role_check(&in->role, req_reason(req));
     if (st != ST_OK)
         return st;
     TRY(user_key(req, req->mount, req_param(req, "name"), &key));

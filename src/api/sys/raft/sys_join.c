@@ -146,7 +146,7 @@ static enum status sys_authority_prepare(struct req *req)
     buf_add_str(&pair.key, in->private_key);
     TRY(buf_status(&pair.cert));
     TRY(buf_status(&pair.key));
-    TRY(mesh_authority_check(&pair, node->cluster, &req->error));
+    TRY(mesh_authority_check(&pair, node->cluster, req_reason(req)));
     if (!is_trusted(node, &pair))
         return req_fail(req, ST_INVALID,
                         "certificate: this is not the authority that this node trusts (ca_file)");
@@ -356,7 +356,7 @@ static enum status bootstrap(struct req *req, const struct sys_bootstrap *in,
     TRY(use_token(req, in, token));
     TRY(sys_join_check_name(req, in->node_id));
     TRY(mesh_certify(&ca, in->node_id, bytes_str(in->public_key), req->now_ms / 1000, &cert,
-                     &req->error));
+                     req_reason(req)));
     ASSERT(cert.len > 0 && ca.cert.len > 0);
     return req_reply(req, &(struct certificate_out){buf_bytes(&cert), buf_bytes(&ca.cert)});
 }
@@ -494,7 +494,7 @@ static enum status sys_join_outside(struct req *req)
                                .token = text_of(in->join_token),
                                .retry = in->retry,
                                .non_voter = in->non_voter};
-    enum status st = req->host->node_ops->join(req->host->node, &how, &req->error);
+    enum status st = req->host->node_ops->join(req->host->node, &how, req_reason(req));
     if (st == ST_EXISTS)
         return req_fail(req, ST_INVALID, ALREADY);
     if (st != ST_OK && st != ST_TIMEOUT)

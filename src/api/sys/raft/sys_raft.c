@@ -148,7 +148,7 @@ static enum status sys_remove_peer_outside(struct req *req)
     const struct sys_remove_peer *in = req_body(req);
     ASSERT(!req_in_txn(req));
     return not_found_is_done(
-        req->host->node_ops->remove_member(req->host->node, in->server_id, &req->error));
+        req->host->node_ops->remove_member(req->host->node, in->server_id, req_reason(req)));
 }
 
 static enum status sys_promote(struct req *req)
@@ -174,7 +174,7 @@ static enum status set_vote(struct req *req, bool votes)
     const struct sys_remove_peer *in = req_body(req);
     ASSERT(!req_in_txn(req));
     enum status st =
-        req->host->node_ops->set_vote(req->host->node, in->server_id, votes, &req->error);
+        req->host->node_ops->set_vote(req->host->node, in->server_id, votes, req_reason(req));
     if (st == ST_NOT_FOUND && votes)
         return no_such_node(req);
     return not_found_is_done(st);
@@ -218,7 +218,7 @@ static enum status sys_snapshot_save_outside(struct req *req)
     ASSERT(!req_in_txn(req));
     files->reply_type = "application/gzip";
     return req->host->node_ops->snapshot_save(req->host->node, &files->reply, &files->reply_bytes,
-                                              &req->error);
+                                              req_reason(req));
 }
 
 static enum status restore(struct req *req, bool force)
@@ -226,7 +226,8 @@ static enum status restore(struct req *req, bool force)
     const struct snapshot_source source = {req->files.upload, req->files.upload_bytes, force};
     ASSERT(!req_in_txn(req));
     ASSERT((req->route->flags & ROUTE_UPLOAD) != 0);
-    return req->host->node_ops->snapshot_restore(req->host->node, req->env, &source, &req->error);
+    return req->host->node_ops->snapshot_restore(req->host->node, req->env, &source,
+                                                 req_reason(req));
 }
 
 static enum status sys_snapshot_restore_outside(struct req *req)

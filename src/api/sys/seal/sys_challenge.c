@@ -234,7 +234,7 @@ static enum status sys_answer(struct req *req)
     TRY(check_node(req, in->node_id));
     TRY(sys_join_authority(req, &ca));
     TRY(mesh_certify(&ca, in->node_id, bytes_str(in->public_key), req->now_ms / 1000, &cert,
-                     &req->error));
+                     req_reason(req)));
     return reply_accepted(req, bytes_str(in->challenge), buf_bytes(&cert), buf_bytes(&ca.cert));
 }
 

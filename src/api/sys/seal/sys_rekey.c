@@ -312,7 +312,7 @@ static enum status sys_rekey_update(struct req *req)
     if (made && in->nonce != NULL && strcmp(in->nonce, c.nonce) == 0 &&
         ceremony_is_repeated(req, &c, in->key))
         return repeat_made(req, &c);
-    req->error.text[0] = '\0';
+    req_forget_error(req);
     if (!ceremony_is_under_way(&c))
         return req_fail(req, ST_INVALID, "no rekey in progress");
     TRY(ceremony_heed_nonce(req, c.nonce, in->nonce));

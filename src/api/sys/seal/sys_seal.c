@@ -93,8 +93,8 @@ static enum status give_share(struct req *req, const char *text, bool migrate)
     size_t n = 0;
     ASSERT(!req_in_txn(req));
     TRY(sys_share_read(req, text, share, &n));
-    enum status st = req->host->node_ops->unseal_share(req->host->node, req->env,
-                                                       bytes_of(share, n), migrate, &req->error);
+    enum status st = req->host->node_ops->unseal_share(
+        req->host->node, req->env, bytes_of(share, n), migrate, req_reason(req));
     mem_wipe(share, sizeof share);
     return st;
 }
@@ -114,7 +114,7 @@ static enum status sys_unseal(struct req *req)
             "reset: this listener has authenticated_ceremonies, and a sealed node knows "
             "no tokens: wrong key shares are forgotten once enough were given");
     if (in->reset) {
-        TRY(req->host->node_ops->unseal_reset(req->host->node, &req->error));
+        TRY(req->host->node_ops->unseal_reset(req->host->node, req_reason(req)));
         return sys_seal_status(req);
     }
     if (in->key == NULL || in->key[0] == '\0')
