@@ -265,7 +265,7 @@ static enum status take_note(const struct lease_scope *s, const struct part *par
     return state_delete(s->txn, note);
 }
 
-/* Leave the leases to the active node, unless it is known that none of them can be ended. */
+/* Leave the leases to the active node, unless all of them are known to be unreadable. */
 static enum status end_later(const struct lease_scope *s, const struct part *part,
                              struct bytes below, struct lease_ended *ret_ended)
 {

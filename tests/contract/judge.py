@@ -9,7 +9,7 @@ import schema
 
 ENVELOPE = {"request_id", "lease_id", "renewable", "lease_duration", "data", "wrap_info", "warnings",
             "auth", "mount_type"}
-# What an operation may say to those who have no right to it.
+# The replies of an operation to a client without the right.
 REFUSED = {"secrets": {403, 400, 404, 413, 503}, "registry": {400, 401, 403, 404, 413, 429, 500, 503}}
 
 

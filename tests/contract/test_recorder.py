@@ -65,7 +65,7 @@ def test_a_call_has_the_kind_of_its_token_in_each_api(tmp_path, monkeypatch):
     monkeypatch.setattr(recorder, "alone", {})
     recorder.know([PORT])
     recorder.know_api(PORT + 1, PORT, "registry")
-    recorder.know_api(PORT + 3, PORT + 2, "registry")  # of a cluster that nobody judges
+    recorder.know_api(PORT + 3, PORT + 2, "registry")  # of a cluster that is not judged
 
     def told(port, headers=None, query="", method="GET", path="acl/policies"):
         recorder.record(port, method, f"/v1/{path}{query}", None, headers or {}, Answer(200), "tests")

@@ -60,8 +60,7 @@ static const uint8_t byte_kinds[256] = {
     [0x7f ... 0xff] = ODD,
 };
 
-/* Whether sixteen bytes have no kind ODD, and none of them is a slash that has a slash or a dot
- * behind it. */
+/* Whether sixteen bytes have no kind ODD, and no slash before another slash or a dot. */
 static bool is_ordinary_part(const uint8_t *at)
 {
     const VECTOR_OF(uint8_t) v = vector_at(at), next = vector_at(at + 1), printable = v - '!';

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// holding is somebody who holds shares: a key of gpg with a home of its own.
+// holding is the gpg key of a holder of shares, in a home of its own.
 type holding struct{ home string }
 
 func newHolder(t *testing.T) holding {

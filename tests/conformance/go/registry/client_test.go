@@ -2,8 +2,8 @@
 //
 // The environment names the cluster as it does for any user of that client (CONSUL_CACERT,
 // CONSUL_HTTP_SSL). HOLDFAST_NODES has the addresses of the listeners that serve the registry alone, then
-// those of the listeners that serve every API. HOLDFAST_TOKEN is a root token of the secrets service. Nobody
-// has bootstrapped the registry.
+// those of the listeners that serve every API. HOLDFAST_TOKEN is a root token of the secrets service. The
+// registry was not bootstrapped.
 package registry
 
 import (

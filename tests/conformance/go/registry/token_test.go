@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// TestABootstrap also finds out that nobody bootstraps twice, so it runs once for a cluster.
+// TestABootstrap also shows that a second bootstrap is refused, so it runs once for a cluster.
 func TestABootstrapGivesOneTokenWithAllRights(t *testing.T) {
 	nodes := addresses()
 	made, _ := both(connect(t, nodes[0], "").ACL().Bootstrap())(t)
