@@ -213,10 +213,10 @@ def test_ids_of_a_new_token_may_be_chosen(cli, policy):
 
 def test_the_anonymous_token_can_have_policies(cli, policy):
     policy("cli-anonymous", '-rules=acl = "read"')
-    nobody = {"HOLDFAST_TOKEN": ""}
-    cli("acl", "policy", "list", env=nobody, code=2)
+    no_token = {"HOLDFAST_TOKEN": ""}
+    cli("acl", "policy", "list", env=no_token, code=2)
     cli("acl", "token", "update", "-accessor-id=anonymous", "-policy-name=cli-anonymous")
-    assert "cli-anonymous" in cli("acl", "policy", "list", env=nobody).stdout
+    assert "cli-anonymous" in cli("acl", "policy", "list", env=no_token).stdout
 
 
 def test_a_bootstrap_works_once(cli, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 from cluster import PATIENCE_S, STEADY
 from registry import RegistryCluster, index_of
 
-NOBODY = "00000000-1111-2222-3333-444444444444"  # a policy that there is not
+ABSENT = "00000000-1111-2222-3333-444444444444"  # id of no policy
 
 
 class WaitingCluster(RegistryCluster):
@@ -121,7 +121,7 @@ def test_what_is_absent_wakes_its_waiters_when_it_is_made(cluster):
     absent = ask(node, "GET", "policy/name/" + name)
     assert absent.status == 404
     waiter = Waiter(node, "policy/name/" + name, index_of(absent))
-    short = Waiter(node, "policy/" + NOBODY, index_of(ask(node, "GET", "policy/" + NOBODY)), "1s")
+    short = Waiter(node, "policy/" + ABSENT, index_of(ask(node, "GET", "policy/" + ABSENT)), "1s")
     other = make(cluster.active())
     assert short.end().status == 404 and short.took >= 1
     assert waiter.waits, "another policy has woken it"
@@ -319,8 +319,8 @@ def test_a_restore_wakes_every_waiter(cluster):
     newer = put(active, policy, Description="after the snapshot")
     path = "policy/" + policy["ID"]
     waiters = [Waiter(node, path, newer["ModifyIndex"], "300s") for node in cluster.nodes]
-    absent = ask(active, "GET", "policy/" + NOBODY)
-    waiters.append(Waiter(active, "policy/" + NOBODY, index_of(absent), "300s"))
+    absent = ask(active, "GET", "policy/" + ABSENT)
+    waiters.append(Waiter(active, "policy/" + ABSENT, index_of(absent), "300s"))
     answer = active.call("POST", "/v1/sys/storage/raft/snapshot", archive.body)
     assert answer.status == 204, answer.body
     for waiter in waiters[:-1]:
