@@ -32,11 +32,48 @@ struct flight {
 };
 
 static void on_deadline(struct env_timer *timer);
+static void on_round_end(struct env_task *task);
 
 void audit_init(struct audit *audit, struct env *env)
 {
-    *audit = (struct audit){.env = env, .timer = {.fire = on_deadline}};
+    *audit =
+        (struct audit){.env = env, .timer = {.fire = on_deadline}, .round = {.run = on_round_end}};
+    list_init(&audit->round.link);
     list_init(&audit->waiting);
+}
+
+/* Let the devices serve what they were offered. */
+static void flush_all(struct audit *audit)
+{
+    audit->requests_unflushed = 0;
+    while (audit->n_unflushed > 0) {
+        struct audit_device *device = audit->unflushed[--audit->n_unflushed];
+        audit_device_flush(device);
+        audit_device_unref(device);
+    }
+}
+
+static void on_round_end(struct env_task *task)
+{
+    flush_all(CONTAINER_OF(task, struct audit, round));
+}
+
+/* The device has an offer: flush the device at the end of the round at the latest. The reference
+ * keeps the device if its offers are answered and its set is gone before. */
+static void flush_later(struct audit *audit, struct audit_device *device)
+{
+    if (device->ops->flush == NULL)
+        return;
+    for (unsigned i = 0; i < audit->n_unflushed; i++)
+        if (audit->unflushed[i] == device)
+            return;
+    if (audit->n_unflushed == AUDIT_SET_MAX)
+        flush_all(audit); /* devices of several sets */
+    if (list_empty(&audit->round.link))
+        env_defer(audit->env, &audit->round);
+    ASSERT(audit->n_unflushed < AUDIT_SET_MAX);
+    audit_device_ref(device);
+    audit->unflushed[audit->n_unflushed++] = device;
 }
 
 static void forget_set(struct audit *audit)
@@ -50,8 +87,11 @@ void audit_done(struct audit *audit)
 {
     ASSERT(audit->outstanding == 0);
     ASSERT(list_empty(&audit->waiting));
+    env_defer_cancel(&audit->round);
+    flush_all(audit);
     env_timer_stop(audit->env, &audit->timer);
     forget_set(audit);
+    audit_spare_done(&audit->spare);
 }
 
 /* A set without devices holds nothing open. It is kept: most nodes have no other. */
@@ -78,6 +118,11 @@ enum status audit_find(struct audit *audit, struct audit_table *table, struct st
     return ST_OK;
 }
 
+static size_t flight_size(unsigned slots)
+{
+    return sizeof(struct flight) + slots * sizeof(struct slot);
+}
+
 static void flight_free(struct flight *f)
 {
     ASSERT(f->op == NULL && f->outstanding == 0);
@@ -85,7 +130,7 @@ static void flight_free(struct flight *f)
     for (unsigned i = 0; i < f->n_records; i++)
         audit_record_unref(f->records[i]);
     audit_set_unref(f->set);
-    mem_free(f);
+    audit_spare_give(&f->audit->spare, f, flight_size(f->n));
 }
 
 /* Log when recording begins to fail and when it works again. */
@@ -261,6 +306,8 @@ static void offer_one(struct flight *f, struct slot *slot, bool needed, uint64_t
     slot->settled = audit_device_offer(slot->device, &slot->offer) != ST_OK;
     f->outstanding += !slot->settled;
     f->unsettled += !slot->settled;
+    if (!slot->settled)
+        flush_later(f->audit, slot->device);
 }
 
 /* Offer each record to each device; first to those that do not rest. Returns the first deadline. */
@@ -291,7 +338,7 @@ static struct flight *flight_new(struct audit *audit, struct audit_set *set,
                                  struct audit_record *const records[], unsigned n)
 {
     ASSERT(set->n <= AUDIT_SET_MAX && n <= AUDIT_TOGETHER);
-    struct flight *f = mem_alloc(sizeof *f + set->n * n * sizeof f->slots[0]);
+    struct flight *f = audit_spare_take(&audit->spare, flight_size(set->n * n));
     if (f == NULL)
         return NULL;
     *f = (struct flight){.audit = audit, .n_records = n, .n = set->n * n};
@@ -321,6 +368,8 @@ enum status audit_offer(struct audit *audit, struct audit_set *set,
     ASSERT(f->outstanding == f->unsettled);
     f->op = op;
     list_push(&audit->waiting, &f->link);
+    if (++audit->requests_unflushed >= AUDIT_FLUSH_REQUESTS)
+        flush_all(audit);
     set_timer(audit, next_ms);
     return ST_OK;
 }

@@ -15,7 +15,9 @@
  *    waits for it any more. A device that got further meanwhile, with large records before this
  * one, gets another deadline, up to AUDIT_DEADLINES_MAX. The device takes no offers until it has
  * answered for all it holds.
- * 3. The records and the set of an operation live until its last offer came back, so an operation
+ * 3. Devices are flushed at the end of the round of the worker's loop, or earlier after
+ * AUDIT_FLUSH_REQUESTS: each flush wakes the thread of a device and, when it answers, the worker.
+ * 4. The records and the set of an operation live until its last offer came back, so an operation
  *    may outlive its request.
  *
  * An audit belongs to one worker; it is used on that worker's thread alone. */
@@ -23,13 +25,17 @@
 #define HOLDFAST_AUDIT_AUDIT_H
 
 #include "audit/audit_set.h"
+#include "audit/audit_spare.h"
 #include "audit/record.h"
 #include "base/env.h"
 
 enum {
     AUDIT_TOGETHER = 2,       /* most records that one operation offers */
     AUDIT_DEADLINE_MS = 2000, /* deadline of a device that states none */
-    AUDIT_DEADLINES_MAX = 5   /* of one record, while its device gets further */
+    AUDIT_DEADLINES_MAX = 5,  /* of one record, while its device gets further */
+    /* requests whose records wait for each other, so that a device wakes once for them: few enough
+     * that devices and worker work at the same time */
+    AUDIT_FLUSH_REQUESTS = 16
 };
 
 struct audit {
@@ -38,6 +44,10 @@ struct audit {
     uint64_t view;         /* state_view of the transaction that found `set`; 0: none */
     struct list waiting;   /* flights whose requests wait, oldest first */
     struct env_timer timer;
+    struct env_task round; /* flushes the devices that took offers in this round of the loop */
+    struct audit_device *unflushed[AUDIT_SET_MAX]; /* with a reference each */
+    unsigned n_unflushed, requests_unflushed;
+    struct audit_spare spare;
     unsigned outstanding; /* flights that a device has not given back */
     bool failing;         /* no device accepted the newest record */
     uint64_t failures;    /* records that no device accepted */
@@ -52,7 +62,8 @@ struct audit_op {
 
 /* Without an operation under way. */
 void audit_init(struct audit *audit, struct env *env);
-/* No operation may wait, and no offer may be outstanding. */
+/* No operation may wait, and no offer may be outstanding. No record is left that has memory of
+ * `audit->spare`. */
 void audit_done(struct audit *audit);
 
 /* The devices for a request whose transaction is `txn`; NULL: it has none. The set is borrowed: it

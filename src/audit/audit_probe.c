@@ -7,7 +7,7 @@ static enum status make_record(const char *request_id, int64_t time_ms,
 {
     struct audit_writer a;
     struct text_writer *w = &a.w;
-    audit_writer_begin(&a, 512);
+    audit_writer_begin(&a, NULL, 512);
     text_open_object(w);
     text_member_time(w, "time", time_ms);
     text_member_str(w, "type", "request");

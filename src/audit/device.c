@@ -40,6 +40,7 @@ struct device {
     struct list held;       /* offers of the batch in work */
     uint64_t queued_bytes, held_bytes;
     bool sleeping, closing, reopen, over;
+    bool flushed; /* the thread may take the queue */
     bool late, failing, opened;
     int64_t closing_ms;    /* when it was closed */
     unsigned lates;        /* how often it was late in a row */
@@ -467,6 +468,7 @@ static void take_batch(struct device *d)
         d->queued_bytes -= offer->bytes;
         n++;
     }
+    d->flushed &= !list_empty(&d->queue);
 }
 
 enum work { WORK_BATCH, WORK_REOPEN, WORK_PROBE, WORK_END };
@@ -479,6 +481,12 @@ static void sleep_until_probe(struct device *d)
     (void)pthread_cond_timedwait(&d->changed, &d->lock, &until); /* the caller reads the clock */
 }
 
+/* The lock is held. */
+static bool has_batch(const struct device *d)
+{
+    return !list_empty(&d->queue) && (d->flushed || d->closing);
+}
+
 /* Wait for something to do. */
 static enum work next_work(struct device *d)
 {
@@ -486,7 +494,7 @@ static enum work next_work(struct device *d)
     enum work work = WORK_END;
     lock(&d->lock);
     for (;;) {
-        if (d->reopen || !list_empty(&d->queue) || d->closing)
+        if (d->reopen || has_batch(d) || d->closing)
             break;
         if (d->failing && sink_now_ms() - begin_ms >= PROBE_MS)
             break;
@@ -499,7 +507,7 @@ static enum work next_work(struct device *d)
     }
     if (d->reopen)
         work = WORK_REOPEN;
-    else if (!list_empty(&d->queue))
+    else if (has_batch(d))
         work = WORK_BATCH;
     else if (!d->closing)
         work = WORK_PROBE;
@@ -555,7 +563,6 @@ static enum status device_offer(struct audit_device *device, struct audit_offer 
 {
     struct device *d = device_of(device);
     enum status st = ST_OK;
-    bool asleep = false;
     ASSERT(offer->done != NULL && offer->env != NULL);
     lock(&d->lock);
     if (d->closing)
@@ -563,15 +570,23 @@ static enum status device_offer(struct audit_device *device, struct audit_offer 
     else if (d->late || refuses_at_rest(d, offer))
         st = ST_BUSY;
     d->dropped += st == ST_BUSY;
-    if (st == ST_OK) {
+    if (st == ST_OK)
         enqueue(d, offer);
-        asleep = d->sleeping;
+    unlock(&d->lock);
+    return st;
+}
+
+static void device_flush(struct audit_device *device)
+{
+    struct device *d = device_of(device);
+    lock(&d->lock);
+    d->flushed = !list_empty(&d->queue);
+    bool asleep = d->flushed && d->sleeping;
+    if (asleep)
         d->sleeping = false; /* one signal is enough until it sleeps again */
-    }
     unlock(&d->lock);
     if (asleep)
         (void)pthread_cond_broadcast(&d->changed); /* cannot fail: the variable is initialised */
-    return st;
 }
 
 static void device_leave_out(struct audit_device *device)
@@ -820,8 +835,11 @@ static void init_locks(struct device *d)
 enum status audit_device_new(const struct audit_device_options *options,
                              struct audit_device **ret_device)
 {
-    static const struct audit_device_ops ops = {device_offer, device_leave_out, device_state,
-                                                device_free};
+    static const struct audit_device_ops ops = {.offer = device_offer,
+                                                .flush = device_flush,
+                                                .leave_out = device_leave_out,
+                                                .state = device_state,
+                                                .free = device_free};
     struct device *d = mem_zalloc(sizeof *d);
     ASSERT(options->path != NULL);
     if (d == NULL)

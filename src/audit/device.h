@@ -1,7 +1,8 @@
 /* An audit device: a thread with a queue before a file, a socket or syslog.
  *
- * Workers offer records; the thread takes all that waits, renders each record with the device's own
- * salt, writes all with one write, and posts each result to the loop of its worker. A device that
+ * Workers offer records, and flush at the end of a round of their loop; the thread takes all that
+ * waits, renders each record with the device's own salt, writes all with one write, and posts each
+ * result to the loop of its worker. A device that
  * hangs holds up no other device: a worker waits for its deadline, and then leaves the device out.
  *
  * A device is
@@ -70,6 +71,7 @@ struct audit_device_state {
 struct audit_device_ops {
     enum status (*offer)(struct audit_device *device, struct audit_offer *offer);
     void (*leave_out)(struct audit_device *device);
+    void (*flush)(struct audit_device *device); /* NULL: no offer waits for it */
     void (*state)(struct audit_device *device, struct audit_device_state *ret_state);
     void (*free)(struct audit_device *device); /* the last reference is gone */
 };
@@ -99,13 +101,20 @@ static inline void audit_device_unref(struct audit_device *device)
         device->ops->free(device);
 }
 
-/* Any thread. ST_OK: `done` follows. ST_BUSY: the device is late or rests; the record is counted as
- * dropped.
- * ST_CLOSED. After either, `done` is not called. */
+/* Any thread. ST_OK: `done` follows, after audit_device_flush. ST_BUSY: the device is late or
+ * rests; the record is counted as dropped. ST_CLOSED. After either, `done` is not called. */
 NODISCARD static inline enum status audit_device_offer(struct audit_device *device,
                                                        struct audit_offer *offer)
 {
     return device->ops->offer(device, offer);
+}
+
+/* Serve the offers that were accepted. An offer may wait for this call, so that the thread wakes
+ * once for many. Any thread. */
+static inline void audit_device_flush(struct audit_device *device)
+{
+    if (device->ops->flush != NULL)
+        device->ops->flush(device);
 }
 
 /* Take no further offers until the thread has an answer for all it holds. A device that holds

@@ -71,6 +71,7 @@ enum status audit_device_try(const struct audit_device_options *options,
     trial_init(&t, record);
     /* refused if the thread found at once that the device does not answer */
     bool offered = audit_device_offer(device, &t.offer) == ST_OK;
+    audit_device_flush(device);
     bool answered = offered && await_result(&t, options->options.write_timeout_ms);
     audit_device_state(device, &state);
     if (!answered)

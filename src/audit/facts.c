@@ -2,7 +2,7 @@
 #include "audit/record_write.h"
 #include "text/cidr.h"
 
-enum { SHARED_BYTES = 1024, RECORD_BYTES = 512 };
+enum { SHARED_BYTES = 1024, REQUEST_BYTES = 256, REPLY_BYTES = 512 };
 
 /* A key as JSON text: the keys of records need no escapes. */
 #define KEY(name) BYTES("\"" name "\":")
@@ -11,6 +11,13 @@ static void put_str(struct text_writer *w, struct bytes key, const char *text)
 {
     text_key_raw(w, key);
     text_put_str(w, text);
+}
+
+/* `json` is a value as JSON text. */
+static void put_raw(struct text_writer *w, struct bytes key, struct bytes json)
+{
+    text_key_raw(w, key);
+    text_put_raw(w, json);
 }
 
 static void put_int(struct text_writer *w, struct bytes key, int64_t n)
@@ -51,16 +58,42 @@ static void put_number(struct text_writer *w, struct bytes key, int64_t n)
         put_int(w, key, n);
 }
 
-static void put_texts(struct text_writer *w, struct bytes key, struct field_strings texts)
+static void put_list(struct text_writer *w, struct field_strings texts)
 {
-    if (texts.n == 0)
-        return;
     ASSERT(texts.items != NULL);
-    text_key_raw(w, key);
     text_open_list(w);
     for (size_t i = 0; i < texts.n; i++)
         text_put_str(w, texts.items[i]);
     text_close(w);
+}
+
+static void put_texts(struct text_writer *w, struct bytes key, struct field_strings texts)
+{
+    if (texts.n == 0)
+        return;
+    text_key_raw(w, key);
+    put_list(w, texts);
+}
+
+/* Put a value that stands in the text already. */
+static void put_again(struct text_writer *w, size_t at, size_t len)
+{
+    ASSERT(at + len <= w->out->len);
+    if (buf_reserve(w->out, len + 1) == ST_OK) /* the text stays where it is meanwhile */
+        text_put_raw(w, bytes_of(w->out->data + at, len));
+}
+
+/* Upstream has the policies of a token twice. */
+static void put_policy_names(struct text_writer *w, struct field_strings names)
+{
+    if (names.n == 0)
+        return;
+    text_key_raw(w, KEY("policies"));
+    size_t at = w->out->len;
+    put_list(w, names);
+    size_t len = w->out->len - at;
+    text_key_raw(w, KEY("token_policies"));
+    put_again(w, at, len);
 }
 
 static void put_pairs(struct text_writer *w, struct bytes key, struct field_map map)
@@ -89,7 +122,7 @@ static void put_policies(struct text_writer *w, struct field_strings names, cons
         text_open_object(w);
         put_str(w, KEY("name"), names.items[i]);
         put_text(w, KEY("namespace_id"), ns);
-        put_str(w, KEY("type"), "acl");
+        put_raw(w, KEY("type"), BYTES("\"acl\""));
         text_close(w);
     }
     text_close(w);
@@ -137,8 +170,7 @@ static void put_auth(struct audit_writer *a, const struct audit_facts *facts)
     audit_member_hole(a, KEY("client_token"), AUDIT_SECRET, auth->client_token);
     audit_member_hole(a, KEY("accessor"), AUDIT_ACCESSOR, text_or_nothing(auth->accessor));
     put_text(w, KEY("display_name"), auth->display_name);
-    put_texts(w, KEY("policies"), auth->policies);
-    put_texts(w, KEY("token_policies"), auth->policies);
+    put_policy_names(w, auth->policies);
     if (auth->no_default_policy)
         put_bool(w, KEY("no_default_policy"), true);
     put_results(w, facts);
@@ -205,7 +237,9 @@ static struct audit_exempt exempt_of(struct field_strings keys)
     return (struct audit_exempt){keys.items, keys.n};
 }
 
-static void put_request(struct audit_writer *a, const struct audit_facts *facts)
+/* *ret_mount: the members about the mount, in the text of the writer. */
+static void put_request(struct audit_writer *a, const struct audit_facts *facts,
+                        struct audit_span *ret_mount)
 {
     struct text_writer *w = &a->w;
     ASSERT(w->depth == 1);
@@ -214,7 +248,10 @@ static void put_request(struct audit_writer *a, const struct audit_facts *facts)
     put_text(w, KEY("id"), facts->request_id);
     put_text(w, KEY("client_id"), facts->auth.entity_id);
     put_text(w, KEY("operation"), facts->operation);
+    ASSERT(w->separate);
+    ret_mount->at = a->text.len + 1; /* behind a comma */
     put_mount(w, &facts->mount);
+    ret_mount->len = MAX(a->text.len, ret_mount->at) - ret_mount->at;
     audit_member_hole(a, KEY("client_token"), AUDIT_SECRET, facts->auth.client_token);
     audit_member_hole(a, KEY("client_token_accessor"), AUDIT_ACCESSOR,
                       text_or_nothing(facts->auth.accessor));
@@ -245,24 +282,28 @@ static enum status end(struct audit_writer *a, struct audit_record **ret_record)
 enum status audit_facts_write(const struct audit_facts *facts, struct audit_record **ret_part)
 {
     struct audit_writer a;
+    struct audit_span mount;
     ASSERT(facts->request_id != NULL && facts->operation != NULL);
     ASSERT(facts->n_headers <= AUDIT_SHOWN_HEADERS_MAX);
-    audit_writer_begin(&a, SHARED_BYTES);
+    audit_writer_begin(&a, facts->spare, SHARED_BYTES);
     text_open_object(&a.w);
     put_auth(&a, facts);
-    put_request(&a, facts);
+    put_request(&a, facts, &mount);
     text_close(&a.w);
     ASSERT(a.w.depth == 0);
-    return end(&a, ret_part);
+    TRY(end(&a, ret_part));
+    ASSERT(mount.at + mount.len <= (*ret_part)->text.len);
+    (*ret_part)->mount = mount;
+    return ST_OK;
 }
 
 static void begin_record(struct audit_writer *a, struct audit_record *part, size_t bytes,
-                         int64_t time_ms, const char *type)
+                         int64_t time_ms, struct bytes type)
 {
-    audit_writer_begin(a, bytes);
+    audit_writer_begin(a, part->spare, bytes);
     text_open_object(&a->w);
     put_time(&a->w, KEY("time"), time_ms);
-    put_str(&a->w, KEY("type"), type);
+    put_raw(&a->w, KEY("type"), type);
     audit_put_part(a, part);
 }
 
@@ -270,7 +311,7 @@ enum status audit_facts_request(struct audit_record *part, int64_t time_ms, cons
                                 struct audit_record **ret_record)
 {
     struct audit_writer a;
-    begin_record(&a, part, RECORD_BYTES, time_ms, "request");
+    begin_record(&a, part, REQUEST_BYTES, time_ms, BYTES("\"request\""));
     put_text(&a.w, KEY("error"), error);
     text_close(&a.w);
     return end(&a, ret_record);
@@ -377,7 +418,9 @@ static void put_reply_headers(struct text_writer *w, const struct audit_reply *r
     text_close(w);
 }
 
-static void put_reply(struct audit_writer *a, const struct audit_reply *reply)
+/* The mount is that of the request. */
+static void put_reply(struct audit_writer *a, const struct audit_record *part,
+                      const struct audit_reply *reply)
 {
     const struct field_strings warnings = {reply->warnings, reply->n_warnings, true};
     struct text_writer *w = &a->w;
@@ -387,7 +430,8 @@ static void put_reply(struct audit_writer *a, const struct audit_reply *reply)
     text_open_object(w);
     put_int(w, KEY("http_status"), reply->http);
     put_new_token(a, reply);
-    put_mount(w, &reply->mount);
+    if (part->mount.len != 0)
+        text_put_raw(w, bytes_of(part->text.data + part->mount.at, part->mount.len));
     if (reply->lease_id != NULL) {
         text_key_raw(w, KEY("secret"));
         text_open_object(w);
@@ -408,8 +452,8 @@ enum status audit_facts_reply(struct audit_record *part, int64_t time_ms,
     struct audit_writer a;
     ASSERT(reply->http != 0);
     ASSERT(reply->data.len == 0 || reply->raw_type == NULL);
-    begin_record(&a, part, RECORD_BYTES + reply->data.len, time_ms, "response");
-    put_reply(&a, reply);
+    begin_record(&a, part, REPLY_BYTES + reply->data.len, time_ms, BYTES("\"response\""));
+    put_reply(&a, part, reply);
     put_text(&a.w, KEY("error"), error);
     if (reply->forwarded)
         put_bool(&a.w, KEY("forwarded"), true);

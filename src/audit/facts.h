@@ -27,7 +27,7 @@ struct audit_auth {
     int64_t issued_ms; /* 0: unknown */
     bool judged;       /* policies were asked: `allowed` and `rule` are set */
     bool allowed;
-    struct audit_rule rule;
+    struct audit_rule rule; /* `path` and `caps` are for a rule that denies */
 };
 
 /* The mount that serves the request; NULL where unknown. */
@@ -52,9 +52,10 @@ struct audit_facts {
     struct audit_mount mount;
     const struct text_value *data; /* parameters or parsed body; NULL: not read */
     int64_t wrap_ttl_s;
-    struct audit_header_fact headers[AUDIT_SHOWN_HEADERS_MAX];
+    const struct audit_header_fact *headers; /* AUDIT_SHOWN_HEADERS_MAX at most */
     unsigned n_headers;
     struct field_strings exempt; /* keys whose values in `data` stay readable */
+    struct audit_spare *spare;   /* for the records, as audit_writer_begin has it */
 };
 
 struct audit_wrapping {
@@ -69,7 +70,6 @@ struct audit_reply_header {
 
 struct audit_reply {
     int http;
-    struct audit_mount mount;
     const struct text_value *auth; /* the new token, as the reply describes it; NULL: none */
     const char *display_name;      /* of the new token; NULL: there is none */
     int64_t issued_ms;             /* when the new token was made; 0: there is none */

@@ -12,6 +12,18 @@ struct audit_record *audit_record_ref(struct audit_record *record)
     return record;
 }
 
+void audit_text_free(struct audit_spare *spare, struct buf *text)
+{
+    ASSERT(text->len <= text->cap);
+    if (text->data != NULL)
+        mem_wipe(text->data, text->len); /* behind it nothing was ever written */
+    if (text->cap == AUDIT_SPARE_SMALL || text->cap == AUDIT_SPARE_LARGE)
+        audit_spare_give(spare, text->data, text->cap);
+    else
+        mem_free(text->data); /* the text has grown, or was trimmed */
+    *text = (struct buf){0};
+}
+
 void audit_record_unref(struct audit_record *record)
 {
     if (record == NULL)
@@ -21,9 +33,8 @@ void audit_record_unref(struct audit_record *record)
     if (before > 1)
         return;
     audit_record_unref(record->part); /* a part has no part: this ends after one step */
-    buf_done(&record->text);
-    buf_drop(&record->holes);
-    mem_free(record);
+    audit_text_free(record->spare, &record->text);
+    audit_spare_give(record->spare, record, audit_record_size(record->n_holes));
 }
 
 size_t audit_record_bytes(const struct audit_record *record, const struct audit_record *counted)
@@ -31,7 +42,7 @@ size_t audit_record_bytes(const struct audit_record *record, const struct audit_
     size_t part = 0;
     if (record->part != NULL && (counted == NULL || counted->part != record->part))
         part = audit_record_bytes(record->part, NULL);
-    return part + sizeof *record + record->text.cap + record->holes.cap;
+    return part + audit_record_size(record->n_holes) + record->text.cap;
 }
 
 enum status audit_hmac(struct hmac *salt, struct bytes plain, char ret_text[AUDIT_HMAC_LEN + 1])
@@ -71,12 +82,23 @@ static enum status render_text(const struct audit_render *how, enum audit_hole_k
     return ST_OK;
 }
 
+/* Show an HMAC again that stands in the buffer, with its quotes. */
+static void copy_hmac(size_t from, struct buf *out)
+{
+    enum { QUOTED = AUDIT_HMAC_LEN + 2 };
+    uint8_t *to = buf_extend(out, QUOTED);
+    if (to == NULL)
+        return; /* buf_status reports the failure */
+    ASSERT(out->data + from + QUOTED <= to);
+    memcpy(to, out->data + from, QUOTED);
+}
+
 /* Render the text from `from` to `to`, between which all holes lie. */
 static enum status render_range(const struct audit_record *record, const struct audit_render *how,
                                 size_t from, size_t to, struct buf *out)
 {
-    const struct audit_hole *holes = (const struct audit_hole *)(const void *)record->holes.data;
-    size_t n = record->holes.len / sizeof *holes;
+    const struct audit_hole *holes = record->holes;
+    size_t n = record->n_holes, shown_at[AUDIT_FEW_HOLES];
     const uint8_t *text = record->text.data;
 
     TRY(buf_reserve(out, to - from + n * (AUDIT_HMAC_LEN + 2)));
@@ -91,7 +113,13 @@ static enum status render_range(const struct audit_record *record, const struct 
             i = hole->end;
             from = holes[i].at;
         } else if (hole->kind < AUDIT_LIST) {
-            TRY(render_text(how, hole->kind, bytes_of(text + hole->at, hole->len), out));
+            ASSERT(hole->same <= i && hole->same <= AUDIT_FEW_HOLES);
+            if (i < AUDIT_FEW_HOLES)
+                shown_at[i] = out->len;
+            if (hole->same != 0 && !is_clear(how, hole->kind) && how->salt != NULL)
+                copy_hmac(shown_at[hole->same - 1], out);
+            else
+                TRY(render_text(how, hole->kind, bytes_of(text + hole->at, hole->len), out));
         }
     }
     ASSERT(from <= to);

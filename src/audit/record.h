@@ -2,7 +2,8 @@
  * as a hole. A worker makes the record once (record_write.h); each device renders the record with
  * its own salt and options.
  *
- * 1. A record never changes after it was made. Any thread may render, reference and release it.
+ * 1. A record never changes after it was made. Any thread may render and reference it; any thread
+ * may release it, unless its memory is of a worker (audit_spare.h): then only that worker may.
  * 2. The memory is wiped when the last reference is released: holes contain plain texts. */
 #ifndef HOLDFAST_AUDIT_RECORD_H
 #define HOLDFAST_AUDIT_RECORD_H
@@ -15,7 +16,7 @@
 
 struct audit_record;
 
-/* Add a reference. Any thread. */
+/* Add a reference. */
 struct audit_record *audit_record_ref(struct audit_record *record);
 void audit_record_unref(struct audit_record *record); /* NULL is allowed */
 /* Bytes of memory that the record occupies, without a part that it shares with `counted`, a record

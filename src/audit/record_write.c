@@ -3,18 +3,25 @@
 
 enum { SCAN_DEPTH_MAX = 256, TRIM_BYTES = 64 << 10 };
 
-void audit_writer_begin(struct audit_writer *a, size_t bytes)
+void audit_writer_begin(struct audit_writer *a, struct audit_spare *spare, size_t bytes)
 {
-    *a = (struct audit_writer){0};
-    a->w.out = &a->text;
-    if (buf_reserve(&a->text, bytes) != ST_OK)
-        return; /* audit_writer_end reports the failure */
+    a->w = (struct text_writer){.out = &a->text};
+    a->text = a->more = (struct buf){0};
+    a->n_holes = 0;
+    a->part = NULL;
+    a->spare = spare;
+    size_t size = bytes <= AUDIT_SPARE_SMALL   ? AUDIT_SPARE_SMALL
+                  : bytes <= AUDIT_SPARE_LARGE ? AUDIT_SPARE_LARGE
+                                               : bytes;
+    a->text.data = audit_spare_take(spare, size);
+    a->text.cap = a->text.data != NULL ? size : 0;
+    a->text.failed = a->text.data == NULL; /* audit_writer_end reports the failure */
 }
 
 void audit_writer_done(struct audit_writer *a)
 {
-    buf_done(&a->text);
-    buf_drop(&a->holes);
+    audit_text_free(a->spare, &a->text);
+    buf_drop(&a->more);
     audit_record_unref(a->part);
     a->part = NULL;
 }
@@ -23,7 +30,7 @@ static enum status check(const struct audit_writer *a)
 {
     ASSERT(a->w.depth == 0);
     TRY(buf_status(&a->text));
-    TRY(buf_status(&a->holes));
+    TRY(buf_status(&a->more));
     return a->text.len > AUDIT_RECORD_BYTES_MAX ? ST_TOO_BIG : ST_OK;
 }
 
@@ -46,24 +53,31 @@ enum status audit_writer_end(struct audit_writer *a, struct audit_record **ret_r
 {
     TRY(check(a));
     ASSERT(a->text.len > 0);
-    struct audit_record *record = mem_alloc(sizeof *record);
+    size_t few = MIN(a->n_holes, (size_t)AUDIT_FEW_HOLES);
+    struct audit_record *record = audit_spare_take(a->spare, audit_record_size(a->n_holes));
     if (record == NULL)
         return ST_NOMEM;
     trim(&a->text);
-    trim(&a->holes);
     atomic_init(&record->refs, 1);
+    record->spare = a->spare;
     record->text = a->text;
-    record->holes = a->holes;
     record->part = a->part;
     record->part_at = a->part_at;
-    *a = (struct audit_writer){0};
+    record->mount = (struct audit_span){0};
+    record->n_holes = a->n_holes;
+    memcpy(record->holes, a->few, few * sizeof a->few[0]);
+    if (a->more.len != 0)
+        memcpy(record->holes + few, a->more.data, a->more.len);
+    a->text = (struct buf){0};
+    a->part = NULL;
+    audit_writer_done(a);
     *ret_record = record;
     return ST_OK;
 }
 
 void audit_put_part(struct audit_writer *a, struct audit_record *part)
 {
-    ASSERT(a->part == NULL && a->holes.len == 0);
+    ASSERT(a->part == NULL && a->n_holes == 0);
     ASSERT(a->w.depth == 1 && part->part == NULL && part->text.len > 2);
     if (a->w.separate)
         buf_add_u8(&a->text, ',');
@@ -75,17 +89,40 @@ void audit_put_part(struct audit_writer *a, struct audit_record *part)
 /* Add a hole at the end of the text. Returns its index. */
 static size_t add_hole(struct audit_writer *a, enum audit_hole_kind kind, size_t len)
 {
-    size_t index = a->holes.len / sizeof(struct audit_hole);
-    struct audit_hole *hole = (struct audit_hole *)(void *)buf_extend(&a->holes, sizeof *hole);
-    if (hole != NULL)
-        *hole =
-            (struct audit_hole){.kind = kind, .at = (uint32_t)a->text.len, .len = (uint32_t)len};
+    size_t index = a->n_holes;
+    struct audit_hole *hole =
+        index < AUDIT_FEW_HOLES
+            ? &a->few[index]
+            : (struct audit_hole *)(void *)buf_extend(&a->more, sizeof a->few[0]);
+    if (hole == NULL)
+        return index; /* audit_writer_end reports the failure */
+    *hole = (struct audit_hole){.kind = kind, .at = (uint32_t)a->text.len, .len = (uint32_t)len};
+    a->n_holes++;
     return index;
+}
+
+/* 1 + the index of a hole that shows the same text: each record has the token and the accessor of
+ * the sender twice. 0: none. */
+static uint32_t same_hole(const struct audit_writer *a, enum audit_hole_kind kind,
+                          struct bytes plain)
+{
+    ASSERT(kind == AUDIT_SECRET || kind == AUDIT_ACCESSOR);
+    if (a->text.failed)
+        return 0; /* the texts of holes may be missing */
+    for (uint32_t i = 0; i < a->n_holes && i < AUDIT_FEW_HOLES; i++) {
+        const struct audit_hole *hole = &a->few[i];
+        if (hole->kind == kind && bytes_eq(bytes_of(a->text.data + hole->at, hole->len), plain))
+            return i + 1;
+    }
+    return 0;
 }
 
 static void put_plain(struct audit_writer *a, enum audit_hole_kind kind, struct bytes plain)
 {
-    (void)add_hole(a, kind, plain.len); /* the index is for marks */
+    uint32_t same = kind == AUDIT_STRING ? 0 : same_hole(a, kind, plain);
+    size_t index = add_hole(a, kind, plain.len);
+    if (same != 0 && index < AUDIT_FEW_HOLES)
+        a->few[index].same = same;
     buf_add(&a->text, plain);
 }
 
@@ -185,6 +222,7 @@ struct scan {
     /* For each level: whether the level is an object, and whether the strings at that level are
      * exempt. */
     bool object[SCAN_DEPTH_MAX], readable[SCAN_DEPTH_MAX];
+    bool escaped;  /* there may be escapes in strings */
     bool whole;    /* a value has begun at level 0, and no second one may */
     bool key_next; /* the next string is a key */
     bool listing;
@@ -202,8 +240,10 @@ static void copy_up_to_here(struct scan *s)
 
 static struct audit_hole *hole_at(struct audit_writer *a, size_t index)
 {
-    ASSERT(index < a->holes.len / sizeof(struct audit_hole));
-    return (struct audit_hole *)(void *)a->holes.data + index;
+    ASSERT(index < a->n_holes);
+    if (index < AUDIT_FEW_HOLES)
+        return &a->few[index];
+    return (struct audit_hole *)(void *)a->more.data + (index - AUDIT_FEW_HOLES);
 }
 
 static bool open_level(struct scan *s, bool object)
@@ -239,7 +279,7 @@ static bool close_level(struct scan *s, bool object)
     copy_up_to_here(s);
     s->marked = false;
     size_t end = add_hole(s->a, AUDIT_LIST_END, 0);
-    if (buf_status(&s->a->holes) == ST_OK) {
+    if (buf_status(&s->a->more) == ST_OK) {
         ASSERT(end > s->mark);
         struct audit_hole *hole = hole_at(s->a, s->mark);
         hole->entries = s->entries;
@@ -254,6 +294,10 @@ static struct bytes string_inside(const struct scan *s, bool *ret_escaped)
     const uint8_t *from = s->at + 1, *p = from;
     *ret_escaped = false;
     ASSERT(*s->at == '"');
+    if (!s->escaped) {
+        p = p < s->end ? memchr(p, '"', (size_t)(s->end - p)) : NULL;
+        return p != NULL ? bytes_of(from, (size_t)(p - from)) : (struct bytes){0};
+    }
     while (p < s->end) {
         p = memchr(p, '"', (size_t)(s->end - p));
         if (p == NULL)
@@ -283,7 +327,7 @@ static void take_key(struct scan *s, struct bytes key)
 static bool put_escaped(struct scan *s, struct bytes inside)
 {
     size_t len, hole = add_hole(s->a, AUDIT_STRING, 0);
-    if (buf_reserve(&s->a->text, inside.len) != ST_OK || buf_status(&s->a->holes) != ST_OK)
+    if (buf_reserve(&s->a->text, inside.len) != ST_OK || buf_status(&s->a->more) != ST_OK)
         return true; /* audit_writer_end reports the failure */
     if (text_json_unescape(inside, s->a->text.data + s->a->text.len, &len) != ST_OK)
         return false;
@@ -314,22 +358,26 @@ static bool take_string(struct scan *s)
     return fine;
 }
 
-/* Whether the word may stay readable: a number, or a name of JSON. Anything else is no JSON. */
-static bool is_literal(struct bytes word)
-{
-    bool number = true;
-    for (size_t i = 0; i < word.len && number; i++)
-        number = word.data[i] != 0 && strchr("0123456789+-.eE", word.data[i]) != NULL;
-    return number || bytes_eq(word, BYTES("true")) || bytes_eq(word, BYTES("false")) ||
-           bytes_eq(word, BYTES("null"));
-}
+/* Bytes that a number has, and bytes that end a literal. */
+enum { OF_NUMBER = 1, ENDS_LITERAL = 2 };
+static const uint8_t in_literal[256] = {
+    ['0' ... '9'] = OF_NUMBER, ['+'] = OF_NUMBER,     ['-'] = OF_NUMBER,    ['.'] = OF_NUMBER,
+    ['e'] = OF_NUMBER,         ['E'] = OF_NUMBER,     [' '] = ENDS_LITERAL, ['\t'] = ENDS_LITERAL,
+    ['\r'] = ENDS_LITERAL,     ['\n'] = ENDS_LITERAL, [','] = ENDS_LITERAL, [':'] = ENDS_LITERAL,
+    ['{'] = ENDS_LITERAL,      ['}'] = ENDS_LITERAL,  ['['] = ENDS_LITERAL, [']'] = ENDS_LITERAL,
+    ['"'] = ENDS_LITERAL,
+};
 
+/* The word may stay readable if it is a number or a name of JSON. Anything else is no JSON. */
 static bool take_literal(struct scan *s)
 {
     const uint8_t *from = s->at;
-    while (s->at < s->end && (*s->at == 0 || strchr(" \t\r\n,:{}[]\"", *s->at) == NULL))
-        s->at++;
-    return is_literal(bytes_of(from, (size_t)(s->at - from)));
+    unsigned all = OF_NUMBER;
+    for (; s->at < s->end && in_literal[*s->at] != ENDS_LITERAL; s->at++)
+        all &= in_literal[*s->at];
+    struct bytes word = bytes_of(from, (size_t)(s->at - from));
+    return all != 0 || bytes_eq(word, BYTES("true")) || bytes_eq(word, BYTES("false")) ||
+           bytes_eq(word, BYTES("null"));
 }
 
 static bool take_comma(struct scan *s)
@@ -375,8 +423,9 @@ void audit_put_json(struct audit_writer *a, struct bytes json, struct audit_exem
     struct scan s = {.a = a, .exempt = exempt, .listing = listing};
     ASSERT(a->w.out == &a->text);
     begin_value(a);
-    size_t text_len = a->text.len, holes_len = a->holes.len;
+    size_t text_len = a->text.len, n_holes = a->n_holes, more_len = a->more.len;
     bool fine = json.len != 0;
+    s.escaped = fine && memchr(json.data, '\\', json.len) != NULL;
     s.at = s.from = json.data;
     s.end = json.len != 0 ? json.data + json.len : json.data;
     while (fine && s.at < s.end)
@@ -386,7 +435,10 @@ void audit_put_json(struct audit_writer *a, struct bytes json, struct audit_exem
         return;
     }
     ASSERT(a->text.len >= text_len || buf_status(&a->text) != ST_OK);
+    if (a->text.data != NULL)
+        mem_wipe(a->text.data + text_len, a->text.cap - text_len);
     a->text.len = text_len; /* the handler's text is no JSON: hide all of it */
-    a->holes.len = holes_len;
+    a->n_holes = n_holes;
+    a->more.len = more_len;
     put_plain(a, AUDIT_STRING, json);
 }

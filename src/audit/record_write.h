@@ -11,7 +11,11 @@
 /* A record in the making. */
 struct audit_writer {
     struct text_writer w; /* for everything that is no hole */
-    struct buf text, holes;
+    struct audit_spare *spare;
+    struct buf text;
+    struct audit_hole few[AUDIT_FEW_HOLES]; /* the first ones */
+    struct buf more;                        /* array of struct audit_hole: the others */
+    size_t n_holes;
     struct audit_record *part;
     size_t part_at;
 };
@@ -23,8 +27,9 @@ struct audit_exempt {
     size_t n;
 };
 
-/* `bytes` is the expected size. */
-void audit_writer_begin(struct audit_writer *a, size_t bytes);
+/* `bytes` is the expected size. `spare`: the memory of the worker, which outlives the record; NULL:
+ * the heap. */
+void audit_writer_begin(struct audit_writer *a, struct audit_spare *spare, size_t bytes);
 void audit_writer_done(struct audit_writer *a); /* drop an unfinished record */
 /* Turn what was written into a record with one reference; the writer is empty again. ST_NOMEM;
  * ST_TOO_BIG. */

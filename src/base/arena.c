@@ -1,28 +1,13 @@
 #include "base/arena.h"
 #include "base/mem.h"
+#include "base/poison.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-/* The free part of a block is poisoned: the address sanitizer reports every access to it. */
-#ifdef __SANITIZE_ADDRESS__
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifdef SANITIZED
-#include <sanitizer/asan_interface.h>
-#define HIDE(data, size) ASAN_POISON_MEMORY_REGION(data, size)
-#define SHOW(data, size) ASAN_UNPOISON_MEMORY_REGION(data, size)
-#else
-#define HIDE(data, size) ((void)(data), (void)(size))
-#define SHOW(data, size) ((void)(data), (void)(size))
-#endif
-
 enum { ARENA_BLOCK = 4096 };
 
+/* The free part of a block is poisoned. */
 struct arena_block {
     struct arena_block *next;
     size_t used, size;
@@ -38,7 +23,7 @@ static size_t block_room(const struct arena *a)
 
 static void wipe(struct arena_block *block)
 {
-    SHOW(block->data, block->size);
+    UNPOISON(block->data, block->size);
     mem_wipe(block->data, block->used);
     block->used = 0;
 }
@@ -70,7 +55,7 @@ void arena_clear(struct arena *a)
     if (a->blocks != NULL) {
         ASSERT(a->blocks->used <= a->blocks->size);
         wipe(a->blocks);
-        HIDE(a->blocks->data, a->blocks->size);
+        POISON(a->blocks->data, a->blocks->size);
     }
     a->bytes = 0;
 }
@@ -89,7 +74,7 @@ static __attribute__((noinline)) struct arena_block *block_add(struct arena *a, 
     if (block == NULL)
         return NULL;
     *block = (struct arena_block){.next = a->blocks, .size = room};
-    HIDE(block->data, room);
+    POISON(block->data, room);
     return a->blocks = block;
 }
 
@@ -107,7 +92,7 @@ static __attribute__((noinline)) void *alloc_slowly(struct arena *a, size_t size
     ASSERT(size <= block->size - block->used);
     ASSERT(wanted <= size);
     void *at = (char *)block->data + block->used;
-    SHOW(at, wanted);
+    UNPOISON(at, wanted);
     block->used += size;
     a->bytes = a->bytes_max != 0 ? MIN(a->bytes + size, a->bytes_max) : a->bytes + size;
     return at;
@@ -122,7 +107,7 @@ void *arena_alloc(struct arena *a, size_t size)
     if (size > left || rounded(size) > left)
         return alloc_slowly(a, size);
     void *at = (char *)block->data + block->used;
-    SHOW(at, size);
+    UNPOISON(at, size);
     block->used += rounded(size);
     a->bytes += rounded(size);
     return at;

@@ -67,6 +67,7 @@ struct env_ops {
     bool (*write)(struct env *env, struct env_write *write); /* NULL: env_write_work is used */
     void (*post)(struct env *env, struct env_task *task);
     void (*post_round)(struct env *env, struct env_task *task); /* NULL: `post` is used */
+    void (*defer)(struct env *env, struct env_task *task);      /* NULL: `post` is used */
 };
 
 struct env {
@@ -139,6 +140,19 @@ static inline void env_post(struct env *env, struct env_task *task)
 static inline void env_post_round(struct env *env, struct env_task *task)
 {
     (env->ops->post_round != NULL ? env->ops->post_round : env->ops->post)(env, task);
+}
+
+/* Run `task` on this loop thread at the end of the round of the loop: after all events that were
+ * ready, before the loop waits for more. Only the loop thread may defer. */
+static inline void env_defer(struct env *env, struct env_task *task)
+{
+    (env->ops->defer != NULL ? env->ops->defer : env->ops->post)(env, task);
+}
+
+/* Take back a deferred task that has not run. */
+static inline void env_defer_cancel(struct env_task *task)
+{
+    list_remove(&task->link);
 }
 
 /* Binary heap of timers, for implementations of env. Zero-initialise. */

@@ -53,6 +53,7 @@ struct loop {
 
     struct outbox outboxes[OUTBOXES];
     size_t n_outboxes;
+    struct list deferred; /* tasks for the end of the round */
 
     /* Random bytes fetched in advance, for one turn of the loop only: if a virtual machine is saved
      * and resumed twice, the two copies must not use the same random bytes. */
@@ -71,6 +72,7 @@ struct loop {
 
 static _Thread_local struct loop *current; /* loop whose callbacks this thread runs */
 
+static void deferred_run(struct loop *l);
 static void outboxes_flush(struct loop *l);
 
 static struct loop *loop_of(struct env *env)
@@ -167,6 +169,7 @@ static void loop_on_timer(uv_timer_t *timer)
 static void loop_on_prepare(uv_prepare_t *prepare)
 {
     struct loop *l = prepare->data;
+    deferred_run(l); /* may post */
     outboxes_flush(l);
     random_forget(l);
     const struct env_timer *first = timer_heap_first(&l->timers);
@@ -338,6 +341,23 @@ static void loop_post_round(struct env *env, struct env_task *task)
         outbox_flush(box);
 }
 
+/* Also those that are deferred meanwhile: the loop may wait for long afterwards. */
+static void deferred_run(struct loop *l)
+{
+    for (struct list *item; (item = list_pop(&l->deferred)) != NULL;) {
+        struct env_task *task = CONTAINER_OF(item, struct env_task, link);
+        task->run(task);
+    }
+}
+
+static void loop_defer(struct env *env, struct env_task *task)
+{
+    struct loop *l = loop_of(env);
+    loop_check_thread(l);
+    ASSERT(task->run != NULL);
+    list_push(&l->deferred, &task->link);
+}
+
 static struct lane *loop_lane(struct loop *l, enum env_lane lane)
 {
     static const char *const names[LANE_POOL] = {[LANE_LOG] = "hf-log", [LANE_BULK] = "hf-bulk"};
@@ -389,6 +409,7 @@ static const struct env_ops loop_ops = {
     .write = loop_write,
     .post = loop_post,
     .post_round = loop_post_round,
+    .defer = loop_defer,
 };
 
 static int loop_open_handles(struct loop *l)
@@ -418,6 +439,7 @@ enum status loop_new(struct fs *fs, struct env **ret_env)
     l->aio.over = on_write_over;
     list_init(&l->tasks);
     list_init(&l->finished);
+    list_init(&l->deferred);
     for (size_t i = 0; i < LANES; i++)
         lane_queue_init(&l->queues[i], loop_on_finished, l);
     int err = uv_loop_init(&l->uv);
@@ -447,6 +469,7 @@ void loop_run(struct env *env)
     wake_up(l); /* let the loop see an earlier loop_stop */
     /* the result says whether handles remain: some always do */
     (void)uv_run(&l->uv, UV_RUN_DEFAULT);
+    deferred_run(l);
     outboxes_flush(l);
     random_forget(l);
     current = NULL;

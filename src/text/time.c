@@ -4,75 +4,84 @@
 
 enum { DAY_MS = 86400000, ERA_DAYS = 146097 };
 
-/* Convert days since 1970 to year, month and day of the Gregorian calendar. Years are counted from
- * March, so that the leap day is the last day of a year. */
-static void civil(int64_t days, int64_t *ret_year, unsigned *ret_month, unsigned *ret_day)
+/* A point in time as a date and a time of day in UTC. */
+struct moment {
+    int64_t days;     /* since 1970 */
+    uint32_t rest_ms; /* since midnight */
+    uint32_t year, month, day;
+};
+
+/* Convert days since 1970, modulo 2^32, to year, month and day of the Gregorian calendar. Years are
+ * counted from March, so that the leap day is the last day of a year. */
+static void civil(uint32_t days, struct moment *ret_moment)
 {
     days += 719468; /* now days since 0000-03-01 */
-    int64_t era = days / ERA_DAYS;
-    int64_t in_era = days % ERA_DAYS;
-    int64_t year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
-    int64_t in_year = in_era - (365 * year + year / 4 - year / 100);
-    int64_t month = (5 * in_year + 2) / 153; /* months since March */
-    ASSERT(in_year >= 0 && in_year < 366);
-    *ret_day = (unsigned)(in_year - (153 * month + 2) / 5 + 1);
-    *ret_month = (unsigned)(month < 10 ? month + 3 : month - 9);
-    *ret_year = era * 400 + year + (*ret_month <= 2);
+    uint32_t era = days / ERA_DAYS;
+    uint32_t in_era = days % ERA_DAYS;
+    uint32_t year = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
+    uint32_t in_year = in_era - (365 * year + year / 4 - year / 100);
+    uint32_t month = (5 * in_year + 2) / 153; /* months since March */
+    ASSERT(in_year < 366);
+    ret_moment->day = in_year - (153 * month + 2) / 5 + 1;
+    ret_moment->month = month < 10 ? month + 3 : month - 9;
+    ret_moment->year = era * 400 + year + (ret_moment->month <= 2);
 }
 
-static uint8_t *put_digits(uint8_t *to, int64_t n, unsigned digits, char end)
+/* Two digits, then the character `end`. */
+static inline uint8_t *put_pair(uint8_t *to, unsigned n, char end)
 {
-    for (unsigned i = digits; i-- > 0; n /= 10)
-        to[i] = (uint8_t)('0' + n % 10);
-    ASSERT(n == 0); /* the number has no more digits */
-    to[digits] = (uint8_t)end;
-    return to + digits + 1;
+    ASSERT(n < 100);
+    to[0] = (uint8_t)('0' + n / 10);
+    to[1] = (uint8_t)('0' + n % 10);
+    to[2] = (uint8_t)end;
+    return to + 3;
+}
+
+static inline uint8_t *put_year(uint8_t *to, unsigned year, char end)
+{
+    (void)put_pair(to, year / 100, end); /* the next pair goes over `end` */
+    return put_pair(to + 2, year % 100, end);
 }
 
 /* Replace the 'Z' before `end` by a point, the fraction and 'Z', unless the fraction is 0. */
-static uint8_t *put_fraction(uint8_t *end, int64_t ms)
+static uint8_t *put_fraction(uint8_t *end, unsigned ms)
 {
-    unsigned digits = 3;
-    ASSERT(end[-1] == 'Z');
+    ASSERT(end[-1] == 'Z' && ms < 1000);
     if (ms == 0)
         return end;
-    for (; ms % 10 == 0; ms /= 10)
-        digits--;
     end[-1] = '.';
-    return put_digits(end, ms, digits, 'Z');
+    end[0] = (uint8_t)('0' + ms / 100);
+    end = put_pair(end + 1, ms % 100, 'Z');
+    while (end[-2] == '0') /* ends: the fraction is not 0 */
+        end--;
+    end[-1] = 'Z';
+    return end;
 }
-
-/* A point in time as a date and a time of day in UTC. */
-struct moment {
-    int64_t days, rest_ms; /* days since 1970; milliseconds since midnight */
-    int64_t year;
-    unsigned month, day;
-};
 
 static inline struct moment moment_of(int64_t ms)
 {
     struct moment m;
     ms = MIN(MAX(ms, TEXT_TIME_FIRST), TEXT_TIME_END - 1);
     m.days = (ms - (ms < 0 ? DAY_MS - 1 : 0)) / DAY_MS;
-    m.rest_ms = ms - m.days * DAY_MS;
-    civil(m.days, &m.year, &m.month, &m.day);
+    m.rest_ms = (uint32_t)(ms - m.days * DAY_MS);
+    civil((uint32_t)m.days, &m);
     return m;
 }
 
 /* Write the time of day as "12:00:00", then the character `end`. */
-static inline uint8_t *put_clock(uint8_t *to, int64_t rest_ms, char end)
+static inline uint8_t *put_clock(uint8_t *to, uint32_t rest_ms, char end)
 {
-    to = put_digits(to, rest_ms / 3600000, 2, ':');
-    to = put_digits(to, rest_ms / 60000 % 60, 2, ':');
-    return put_digits(to, rest_ms / 1000 % 60, 2, end);
+    to = put_pair(to, rest_ms / 3600000, ':');
+    to = put_pair(to, rest_ms / 60000 % 60, ':');
+    return put_pair(to, rest_ms / 1000 % 60, end);
 }
 
 size_t text_time(int64_t ms, uint8_t ret_text[TEXT_TIME_MAX])
 {
     struct moment m = moment_of(ms);
-    uint8_t *to = put_digits(ret_text, m.year, 4, '-');
-    to = put_digits(to, m.month, 2, '-');
-    to = put_digits(to, m.day, 2, 'T');
+    uint8_t *to = put_year(ret_text, m.year, '-');
+    to = put_pair(to, m.month, '-');
+    to = put_pair(to, m.day, 'T');
     to = put_clock(to, m.rest_ms, 'Z');
     to = put_fraction(to, m.rest_ms % 1000);
     ASSERT(to <= ret_text + TEXT_TIME_MAX);
@@ -94,9 +103,9 @@ void text_http_date(int64_t ms, uint8_t ret_text[TEXT_HTTP_DATE_LEN])
     enum { YEAR_1_DAYS = 719162 }; /* from 0001-01-01, a Monday, to 1970 */
     struct moment m = moment_of(ms);
     uint8_t *to = put_word(ret_text, days[(m.days + YEAR_1_DAYS) % 7]);
-    to = put_digits(to, m.day, 2, ' ');
+    to = put_pair(to, m.day, ' ');
     to = put_word(to, months[m.month - 1]);
-    to = put_digits(to, m.year, 4, ' ');
+    to = put_year(to, m.year, ' ');
     to = put_clock(to, m.rest_ms, ' ');
     to = put_word(to, "GMT");
     ASSERT(to == ret_text + TEXT_HTTP_DATE_LEN);

@@ -41,8 +41,9 @@ bool pipe_owes_record(const struct pipe *p)
            pipe_is_recorded(p);
 }
 
-/* The rule that decided, with the names of its policies. Without memory the record lacks them. */
-static struct audit_rule deciding_rule(struct pipe *p)
+/* The rule that decided, with the names of its policies; of a rule that allowed no more than these
+ * names. Without memory the record lacks them. */
+static struct audit_rule deciding_rule(struct pipe *p, bool allowed)
 {
     struct req *req = &p->req;
     const struct policy_rule *rule = req->rule;
@@ -55,12 +56,14 @@ static struct audit_rule deciding_rule(struct pipe *p)
     }
     if (rule == NULL)
         return out;
-    out.path = arena_format(req->arena, "%.*s%s", (int)rule->stem.len,
-                            rule->stem.len != 0 ? (const char *)rule->stem.data : "",
-                            rule->star ? "*" : "");
     if (acl_rule_policies(req->acl, rule, req->arena, &out.policies.items, &out.policies.n) !=
         ST_OK)
         out.policies = (struct field_strings){0};
+    if (allowed)
+        return out;
+    out.path = arena_format(req->arena, "%.*s%s", (int)rule->stem.len,
+                            rule->stem.len != 0 ? (const char *)rule->stem.data : "",
+                            rule->star ? "*" : "");
     const char **caps = arena_alloc(req->arena, CAP_KINDS * sizeof *caps);
     for (unsigned i = 0, bit; caps != NULL && i < CAP_KINDS; i++) {
         const char *word = cap_word(i, &bit);
@@ -102,7 +105,7 @@ static struct audit_auth auth_of(struct pipe *p)
         return auth;
     auth.judged = true;
     auth.allowed = p->verdict != ST_DENIED;
-    auth.rule = deciding_rule(p);
+    auth.rule = deciding_rule(p, auth.allowed);
     return auth;
 }
 
@@ -148,12 +151,18 @@ static enum status show_headers(struct pipe *p, struct audit_facts *facts)
     const struct audit_set *set = p->devices;
     ASSERT(set != NULL && facts->n_headers == 0);
     ASSERT(set->n_headers <= AUDIT_SHOWN_HEADERS_MAX);
+    if (set->n_headers == 0)
+        return ST_OK;
+    struct audit_header_fact *shown = arena_alloc(p->req.arena, set->n_headers * sizeof *shown);
+    if (shown == NULL)
+        return ST_NOMEM;
+    facts->headers = shown;
     for (unsigned i = 0; i < set->n_headers; i++) {
         struct audit_header_fact fact = {.name = set->headers[i].name,
                                          .hmac = set->headers[i].hmac};
         TRY(values_of(p, &fact));
         if (fact.n_values != 0)
-            facts->headers[facts->n_headers++] = fact;
+            shown[facts->n_headers++] = fact;
     }
     return ST_OK;
 }
@@ -184,6 +193,7 @@ static enum status write_facts(struct pipe *p)
         .mount = mount_of(req),
         .data = req->data,
         .wrap_ttl_s = req->wrap_ttl_s,
+        .spare = &p->worker->audit.spare,
     };
     if (req->mount != NULL)
         facts.exempt = req->mount->audit_non_hmac_request_keys;
@@ -196,19 +206,12 @@ static enum status keep_exempt(struct pipe *p)
 {
     const struct mount *mount = p->req.mount;
     ASSERT(p->more->facts == NULL);
-    p->more->mount = mount_of(&p->req);
     p->more->exempt = (struct field_strings){0};
-    if (mount == NULL)
+    if (mount == NULL || mount->audit_non_hmac_response_keys.n == 0)
         return ST_OK;
     struct arena *arena = p->req.arena;
-    struct audit_mount *out = &p->more->mount;
-    out->point = arena_str(arena, bytes_str(mount->path));
-    out->type = arena_str(arena, bytes_str(mount->type));
-    out->accessor = arena_str(arena, bytes_str(mount->accessor));
-    if (out->point == NULL || out->type == NULL || out->accessor == NULL)
-        return ST_NOMEM;
     const struct field_strings *keys = &mount->audit_non_hmac_response_keys;
-    const char **copies = arena_alloc(arena, (keys->n + 1) * sizeof *copies);
+    const char **copies = arena_alloc(arena, keys->n * sizeof *copies);
     if (copies == NULL)
         return ST_NOMEM;
     for (size_t i = 0; i < keys->n; i++) {
@@ -350,7 +353,6 @@ static enum status make_reply(struct pipe *p, struct audit_record **ret_record)
     ASSERT(p->more->facts != NULL && p->reply.http != 0);
     struct audit_reply out = {
         .http = p->reply.http,
-        .mount = p->more->mount,
         .listing = stage_lists(&p->req),
         .exempt = p->more->exempt,
         .forwarded = p->request->forwarded,

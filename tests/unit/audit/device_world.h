@@ -177,7 +177,7 @@ static inline struct audit_record *world_record(unsigned n, size_t bytes)
     CLEANUP(buf_done) struct buf pad = {0};
     for (size_t i = 0; i < bytes; i++)
         buf_add_u8(&pad, 'x');
-    audit_writer_begin(&a, 0);
+    audit_writer_begin(&a, NULL, 0);
     text_open_object(&a.w);
     text_member_time(&a.w, "time", 1700000000000);
     text_member_int(&a.w, "n", n);
@@ -208,12 +208,12 @@ static inline void on_sent(struct audit_offer *offer, enum status st)
 static inline enum status world_offer(struct world *w, struct sent *s, unsigned n, size_t bytes)
 {
     *s = (struct sent){.w = w};
-    s->offer.done = on_sent;
-    s->offer.env = &w->env;
-    s->offer.record = world_record(n, bytes);
+    s->offer =
+        (struct audit_offer){.done = on_sent, .env = &w->env, .record = world_record(n, bytes)};
     enum status st = audit_device_offer(w->device, &s->offer);
     if (st != ST_OK)
         audit_record_unref(s->offer.record);
+    audit_device_flush(w->device);
     return st;
 }
 

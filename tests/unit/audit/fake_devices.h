@@ -18,7 +18,7 @@ struct fake_device {
     char *lines[FAKE_LINES]; /* rendered in clear, with accessors and tokens */
     unsigned n_lines;
     bool blind; /* keep no lines: the test lets allocations fail */
-    unsigned dropped, left_out;
+    unsigned dropped, left_out, flushed;
     bool late;
     bool holds;                      /* the test answers; else an answer is posted at once */
     enum status results[FAKE_LINES]; /* of the answers that are posted, in order */
@@ -84,6 +84,12 @@ static inline void fake_leave_out(struct audit_device *device)
     struct fake_device *d = CONTAINER_OF(device, struct fake_device, device);
     d->left_out++;
     d->late = d->n_held > 0;
+}
+
+/* For a test that sets it: without it, no device is flushed. */
+static inline void fake_flush(struct audit_device *device)
+{
+    CONTAINER_OF(device, struct fake_device, device)->flushed++;
 }
 
 static inline enum status fake_get(struct audit_table *table, struct state_txn *txn,

@@ -29,11 +29,17 @@ static void on_other_done(struct audit_op *op, enum status st)
     w->other_st = st;
 }
 
+static void on_any_done(struct audit_op *op, enum status st)
+{
+    (void)op;
+    assert_status(st, ST_OK);
+}
+
 static struct audit_record *record_of(const char *text)
 {
     struct audit_writer a;
     struct audit_record *record;
-    audit_writer_begin(&a, 0);
+    audit_writer_begin(&a, NULL, 0);
     text_put_str(&a.w, text);
     assert_status(audit_writer_end(&a, &record), ST_OK);
     return record;
@@ -330,6 +336,77 @@ static void the_set_is_found_anew_unless_the_state_is_the_same(void **state)
     close_world(&w);
 }
 
+/* The devices count their flushes. */
+static void count_flushes(struct world *w)
+{
+    static struct audit_device_ops ops;
+    ops = *w->fake.devices[0].device.ops;
+    ops.flush = fake_flush;
+    for (unsigned i = 0; i < 2; i++)
+        w->fake.devices[i].device.ops = &ops;
+}
+
+static void a_device_is_flushed_once_at_the_end_of_a_round(void **state)
+{
+    struct world w;
+    struct fake_device *d = w.fake.devices;
+    (void)state;
+    open_world(&w, 2);
+    count_flushes(&w);
+    d[1].late = true;
+    for (unsigned round = 1; round < 3; round++) {
+        offer(&w, 2);
+        assert_status(audit_offer(&w.audit, &w.fake.set, w.records, 1, &w.other), ST_OK);
+        for (unsigned i = 0; i < 3; i++)
+            fake_answer(&d[0], ST_OK);
+        assert_int_equal(d[0].flushed, round - 1);
+        assert_int_equal(d[0].device.refs, 2); /* kept, also without a request */
+        clock_run(&w.env);
+        assert_int_equal(d[0].flushed, round);
+        assert_int_equal(d[0].device.refs, 1);
+        clock_run(&w.env);
+        assert_int_equal(d[0].flushed, round);
+    }
+    assert_int_equal(d[1].flushed, 0); /* it took nothing */
+    close_world(&w);
+}
+
+static void many_requests_are_flushed_before_the_round_ends(void **state)
+{
+    struct world w;
+    struct audit_op ops[2 * AUDIT_FLUSH_REQUESTS + 1];
+    (void)state;
+    open_world(&w, 2);
+    count_flushes(&w);
+    for (unsigned i = 0; i < ARRAY_LEN(ops); i++) {
+        ops[i] = (struct audit_op){.done = on_any_done};
+        assert_status(audit_offer(&w.audit, &w.fake.set, w.records, 1, &ops[i]), ST_OK);
+        assert_int_equal(w.fake.devices[0].flushed, (i + 1) / AUDIT_FLUSH_REQUESTS);
+        assert_int_equal(w.fake.devices[1].flushed, (i + 1) / AUDIT_FLUSH_REQUESTS);
+    }
+    for (unsigned i = 0; i < 2 * ARRAY_LEN(ops); i++)
+        fake_answer(&w.fake.devices[i % 2], ST_OK);
+    clock_run(&w.env);
+    assert_int_equal(w.fake.devices[0].flushed, 3);
+    close_world(&w);
+}
+
+static void a_worker_that_ends_within_a_round_flushes(void **state)
+{
+    struct world w;
+    (void)state;
+    open_world(&w, 2);
+    count_flushes(&w);
+    offer(&w, 1);
+    for (unsigned i = 0; i < 2; i++)
+        fake_answer(&w.fake.devices[i], ST_OK);
+    audit_done(&w.audit);
+    assert_int_equal(w.fake.devices[0].flushed, 1);
+    assert_int_equal(w.fake.devices[0].device.refs, 1);
+    assert_true(list_empty(&w.env.tasks));
+    close_world(&w);
+}
+
 static void running_out_of_memory_is_told(void **state)
 {
     struct world w;
@@ -357,6 +434,9 @@ int main(void)
         cmocka_unit_test(devices_that_refuse_at_once_fail_at_once),
         cmocka_unit_test(a_worker_that_stops_gets_its_offers_back),
         cmocka_unit_test(the_set_is_found_anew_unless_the_state_is_the_same),
+        cmocka_unit_test(a_device_is_flushed_once_at_the_end_of_a_round),
+        cmocka_unit_test(many_requests_are_flushed_before_the_round_ends),
+        cmocka_unit_test(a_worker_that_ends_within_a_round_flushes),
         cmocka_unit_test(running_out_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

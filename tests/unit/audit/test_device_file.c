@@ -80,6 +80,42 @@ static void many_records_are_written_in_order(void **state)
     assert_int_equal(world_state(w).queued_bytes, 0);
 }
 
+/* Offer a record that waits for a flush. */
+static void enqueue(struct world *w, struct sent *s, unsigned n)
+{
+    *s = (struct sent){.w = w};
+    s->offer = (struct audit_offer){.done = on_sent, .env = &w->env, .record = world_record(n, 10)};
+    assert_status(audit_device_offer(w->device, &s->offer), ST_OK);
+}
+
+static void records_wait_for_a_flush(void **state)
+{
+    struct world *w = *state;
+    struct sent first, second;
+    OPEN(w, "file", "file_path", w->file);
+    assert_status(world_write(w, 0, 10), ST_OK);
+    enqueue(w, &first, 1);
+    enqueue(w, &second, 2);
+    (void)poll(NULL, 0, 20); /* a thread that did not wait would have written by now */
+    assert_int_equal(world_state(w).records, 1);
+    audit_device_flush(w->device);
+    assert_status(world_await(&first), ST_OK);
+    assert_status(world_await(&second), ST_OK);
+    assert_int_equal(world_state(w).writes, 2); /* both with one */
+    assert_lines(w->file, 0, 2);
+}
+
+static void a_device_that_is_closed_writes_without_a_flush(void **state)
+{
+    struct world *w = *state;
+    struct sent sent;
+    OPEN(w, "file", "file_path", w->file);
+    enqueue(w, &sent, 0);
+    audit_device_close(w->device);
+    assert_status(world_await(&sent), ST_OK);
+    assert_lines(w->file, 0, 0);
+}
+
 static void discard_accepts_and_writes_nothing(void **state)
 {
     struct world *w = *state;
@@ -484,6 +520,7 @@ static void a_device_that_is_late_again_and_again_rests(void **state)
     needed.offer = (struct audit_offer){
         .done = on_sent, .env = &w->env, .record = world_record(111, 10), .needed = true};
     assert_status(audit_device_offer(w->device, &needed.offer), ST_OK);
+    audit_device_flush(w->device);
     assert_status(world_await(&needed), ST_OK);
     assert_int_equal(world_state(w).standing, AUDIT_OK); /* the rest has ended */
     assert_false(w->device->rests);
@@ -743,6 +780,8 @@ int main(void)
         T(a_salt_comes_and_goes),
         T(a_file_has_its_mode),
         T(many_records_are_written_in_order),
+        T(records_wait_for_a_flush),
+        T(a_device_that_is_closed_writes_without_a_flush),
         T(discard_accepts_and_writes_nothing),
         T(standard_output_is_never_waited_for),
         T(a_trial_writes_its_record),

@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "crypto/crypto.h"
 
+#include <stdio.h>
+
 static const uint8_t salt_key[32] = {9};
 
 static struct audit_render rendering(bool raw)
@@ -49,7 +51,7 @@ static struct audit_record *record_of_json(const char *json, struct audit_exempt
                                            bool listing)
 {
     struct audit_writer a;
-    audit_writer_begin(&a, 0);
+    audit_writer_begin(&a, NULL, 0);
     text_open_object(&a.w);
     text_member_int(&a.w, "n", 1);
     text_key(&a.w, "data");
@@ -65,7 +67,7 @@ static struct audit_record *record_of_tree(const char *json, struct audit_exempt
     const struct text_value *tree;
     struct audit_writer a;
     assert_int_equal(text_json_parse(&arena, bytes_str(json), &tree, NULL), ST_OK);
-    audit_writer_begin(&a, 100);
+    audit_writer_begin(&a, NULL, 100);
     text_open_object(&a.w);
     text_key(&a.w, "data");
     audit_put_tree(&a, tree, exempt);
@@ -78,7 +80,7 @@ static void tokens_and_accessors_are_shown_as_each_device_wants(void **state)
     struct audit_writer a;
     struct audit_render how = rendering(false);
     (void)state;
-    audit_writer_begin(&a, 0);
+    audit_writer_begin(&a, NULL, 0);
     text_open_object(&a.w);
     audit_member_hole(&a, BYTES("\"client_token\":"), AUDIT_SECRET, BYTES("hvs.abc"));
     audit_member_hole(&a, BYTES("\"accessor\":"), AUDIT_ACCESSOR, BYTES("acc"));
@@ -101,6 +103,77 @@ static void tokens_and_accessors_are_shown_as_each_device_wants(void **state)
     assert_renders(record, &raw,
                    "{\"client_token\":\"hvs.abc\",\"accessor\":\"acc\","
                    "\"display_name\":\"root\"}");
+    audit_record_unref(record);
+    hmac_free(how.salt);
+}
+
+static void put_sender(struct audit_writer *a, const char *key)
+{
+    text_key(&a->w, key);
+    text_open_object(&a->w);
+    audit_member_hole(a, BYTES("\"token\":"), AUDIT_SECRET, BYTES("hvs.\"abc"));
+    audit_member_hole(a, BYTES("\"accessor\":"), AUDIT_ACCESSOR, BYTES("acc"));
+    text_close(&a->w);
+}
+
+/* Each HMAC is shown where its text stands, whether the text came before or not. */
+static void a_text_may_come_again(void **state)
+{
+    struct audit_writer a;
+    struct audit_render how = rendering(false);
+    (void)state;
+    audit_writer_begin(&a, NULL, 0);
+    text_open_object(&a.w);
+    put_sender(&a, "auth");
+    audit_member_hole(&a, BYTES("\"other\":"), AUDIT_SECRET, BYTES("acc"));
+    put_sender(&a, "request");
+    text_close(&a.w);
+    struct audit_record *record = ended(&a);
+
+    assert_renders(record, &how,
+                   "{\"auth\":{\"token\":\"@hvs.\"abc@\",\"accessor\":\"@acc@\"},\"other\":"
+                   "\"@acc@\",\"request\":{\"token\":\"@hvs.\"abc@\",\"accessor\":\"@acc@\"}}");
+    how.hmac_accessor = false;
+    assert_renders(record, &how,
+                   "{\"auth\":{\"token\":\"@hvs.\"abc@\",\"accessor\":\"acc\"},\"other\":"
+                   "\"@acc@\",\"request\":{\"token\":\"@hvs.\"abc@\",\"accessor\":\"acc\"}}");
+    struct audit_render bare = {.hmac_accessor = true};
+    assert_renders(record, &bare,
+                   "{\"auth\":{\"token\":\"\",\"accessor\":\"\"},\"other\":\"\",\"request\":"
+                   "{\"token\":\"\",\"accessor\":\"\"}}");
+    struct audit_render raw = {.raw = true};
+    assert_renders(record, &raw,
+                   "{\"auth\":{\"token\":\"hvs.\\\"abc\",\"accessor\":\"acc\"},\"other\":\"acc\","
+                   "\"request\":{\"token\":\"hvs.\\\"abc\",\"accessor\":\"acc\"}}");
+    audit_record_unref(record);
+    hmac_free(how.salt);
+}
+
+/* More holes than the writer has room for by itself, with a listing behind them. */
+static void a_record_may_have_many_holes(void **state)
+{
+    enum { N = 3 * AUDIT_FEW_HOLES };
+    struct audit_writer a;
+    struct audit_render how = rendering(false);
+    CLEANUP(buf_done) struct buf want = {0};
+    (void)state;
+    audit_writer_begin(&a, NULL, 0);
+    text_open_list(&a.w);
+    buf_add_str(&want, "[");
+    for (unsigned i = 0; i < N; i++) {
+        char text[16];
+        (void)snprintf(text, sizeof text, "t%u", i % 20); /* fits */
+        audit_put_hole(&a, AUDIT_SECRET, bytes_str(text));
+        buf_add_format(&want, "\"@%s@\",", text);
+    }
+    audit_put_json(&a, BYTES("{\"keys\":[\"x\",\"y\"],\"e\":\"\\n\"}"), (struct audit_exempt){0},
+                   true);
+    text_close(&a.w);
+    struct audit_record *record = ended(&a);
+    buf_add_str(&want, "{\"keys\":2,\"e\":\"@\n@\"}]");
+    buf_add_u8(&want, 0);
+    how.elide = true;
+    assert_renders(record, &how, (const char *)want.data);
     audit_record_unref(record);
     hmac_free(how.salt);
 }
@@ -236,9 +309,10 @@ static void a_record_without_memory_is_not_made(void **state)
         struct audit_writer a;
         struct audit_record *record = NULL;
         mem_fail_nth(n);
-        audit_writer_begin(&a, 0);
+        audit_writer_begin(&a, NULL, 0);
         text_open_object(&a.w);
-        audit_member_hole(&a, BYTES("\"token\":"), AUDIT_SECRET, BYTES("t"));
+        for (unsigned i = 0; i < AUDIT_FEW_HOLES; i++)
+            audit_member_hole(&a, BYTES("\"token\":"), AUDIT_SECRET, BYTES("t"));
         text_key(&a.w, "data");
         audit_put_json(&a, BYTES("{\"a\":\"b\\n\",\"keys\":[\"x\"]}"), (struct audit_exempt){0},
                        true);
@@ -257,6 +331,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_and_accessors_are_shown_as_each_device_wants),
+        cmocka_unit_test(a_text_may_come_again),
+        cmocka_unit_test(a_record_may_have_many_holes),
         cmocka_unit_test(strings_of_bodies_are_hidden_at_any_depth),
         cmocka_unit_test(exempt_keys_stay_readable_at_any_depth),
         cmocka_unit_test(escaped_strings_are_hidden_by_their_meaning),

@@ -469,6 +469,73 @@ static void what_a_round_posts_leaves_before_the_loop_waits(void **ctx)
     assert_int_equal(p.left, 0);
 }
 
+struct deferrer {
+    struct env *env;
+    struct env_task start, ready, deferred, later, cancelled;
+    struct env_timer timer;
+    unsigned ran; /* tasks that have run */
+};
+
+static void deferrer_ready(struct env_task *task)
+{
+    struct deferrer *d = CONTAINER_OF(task, struct deferrer, ready);
+    assert_int_equal(d->ran++, 0);
+}
+
+static void deferrer_end(struct env_task *task)
+{
+    struct deferrer *d = CONTAINER_OF(task, struct deferrer, deferred);
+    assert_int_equal(d->ran++, 1);
+    env_defer(d->env, &d->later);
+}
+
+static void deferrer_later(struct env_task *task)
+{
+    struct deferrer *d = CONTAINER_OF(task, struct deferrer, later);
+    assert_int_equal(d->ran++, 2);
+    loop_stop(d->env);
+}
+
+static void deferrer_never(struct env_task *task)
+{
+    (void)task;
+    fail_msg("the task was cancelled");
+}
+
+static void deferrer_late(struct env_timer *timer)
+{
+    (void)timer;
+    fail_msg("the loop waited before it ran what was deferred");
+}
+
+static void deferrer_start(struct env_task *task)
+{
+    struct deferrer *d = CONTAINER_OF(task, struct deferrer, start);
+    env_defer(d->env, &d->cancelled);
+    env_defer(d->env, &d->deferred);
+    env_post(d->env, &d->ready);
+    env_defer_cancel(&d->cancelled);
+    env_defer_cancel(&d->cancelled);
+    env_timer_set(d->env, &d->timer, env_mono_ms(d->env) + 60000);
+}
+
+static void deferred_tasks_run_behind_ready_ones_before_the_loop_waits(void **ctx)
+{
+    struct deferrer d = {
+        .env = *ctx,
+        .start = {.run = deferrer_start},
+        .ready = {.run = deferrer_ready},
+        .deferred = {.run = deferrer_end},
+        .later = {.run = deferrer_later},
+        .cancelled = {.run = deferrer_never},
+        .timer = {.fire = deferrer_late},
+    };
+    env_post(d.env, &d.start);
+    loop_run(d.env);
+    assert_int_equal(d.ran, 3);
+    env_timer_stop(d.env, &d.timer);
+}
+
 static void repost_run(struct env_task *task)
 {
     struct reposter *r = CONTAINER_OF(task, struct reposter, task);
@@ -595,6 +662,8 @@ int main(void)
                                         teardown),
         cmocka_unit_test_setup_teardown(a_task_that_comes_again_for_ever_lets_a_timer_fire, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(deferred_tasks_run_behind_ready_ones_before_the_loop_waits,
+                                        setup, teardown),
         cmocka_unit_test_setup_teardown(stopping_before_the_run_ends_it_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(random_bytes_differ_and_clocks_advance, setup, teardown),
         cmocka_unit_test_setup_teardown(no_nonce_comes_twice, setup, teardown),
