@@ -34,6 +34,33 @@ enum status box_key_new(struct box_key *ret_key)
     return ST_OK;
 }
 
+enum status box_key_save(const struct box_key *key, uint8_t ret_saved[BOX_SAVED_BYTES])
+{
+    size_t n = BOX_SAVED_BYTES;
+    ASSERT(key->key != NULL);
+    return EVP_PKEY_get_raw_private_key(key->key, ret_saved, &n) == 1 && n == BOX_SAVED_BYTES
+               ? ST_OK
+               : ST_CRYPTO;
+}
+
+enum status box_key_load(struct bytes saved, struct box_key *ret_key)
+{
+    struct box_key key = {0};
+    size_t n = BOX_PUBLIC_BYTES;
+    ASSERT(ret_key->key == NULL);
+    if (saved.len != BOX_SAVED_BYTES)
+        return ST_CORRUPT;
+    key.key = EVP_PKEY_new_raw_private_key_ex(NULL, "X25519", NULL, saved.data, saved.len);
+    if (key.key == NULL || EVP_PKEY_get_raw_public_key(key.key, key.public_key, &n) != 1 ||
+        n != BOX_PUBLIC_BYTES) {
+        box_key_done(&key);
+        ERR_clear_error();
+        return ST_CRYPTO;
+    }
+    *ret_key = key;
+    return ST_OK;
+}
+
 void box_key_done(struct box_key *key)
 {
     EVP_PKEY_free(key->key);

@@ -9,7 +9,8 @@
 enum {
     BOX_PUBLIC_BYTES = 32,
     BOX_OVERHEAD = BOX_PUBLIC_BYTES + 16, /* public key of the sender, tag */
-    BOX_PLAIN_MAX = 1024,
+    BOX_PLAIN_MAX = SECRET_BYTES_MAX,
+    BOX_SAVED_BYTES = 32,
 };
 
 /* The receiver's key. Zero-initialise. */
@@ -20,6 +21,10 @@ struct box_key {
 /* ST_CRYPTO. */
 NODISCARD enum status box_key_new(struct box_key *ret_key);
 void box_key_done(struct box_key *key);
+/* Write the private key, to be stored encrypted. The caller wipes `ret_saved`. ST_CRYPTO. */
+NODISCARD enum status box_key_save(const struct box_key *key, uint8_t ret_saved[BOX_SAVED_BYTES]);
+/* Read a key that box_key_save wrote. ST_CORRUPT: another length; ST_CRYPTO. */
+NODISCARD enum status box_key_load(struct bytes saved, struct box_key *ret_key);
 
 /* Append the message for the receiver: 1 to BOX_PLAIN_MAX bytes and BOX_OVERHEAD. `context` is
  * authenticated and not sent. ST_INVALID: `receiver` is no usable public key; ST_CRYPTO, ST_NOMEM.

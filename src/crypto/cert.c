@@ -362,6 +362,19 @@ enum status cert_key_public(struct bytes key_pem, struct buf *ret_public)
     return st;
 }
 
+enum status cert_public_fingerprint(struct bytes public_pem, uint8_t ret_sha256[32])
+{
+    uint8_t *der = NULL;
+    unsigned len = 0;
+    EVP_PKEY *key = public_pem.len <= PEM_MAX ? read_public(public_pem) : NULL;
+    int n = key != NULL ? i2d_PUBKEY(key, &der) : 0;
+    bool ok = n > 0 && EVP_Digest(der, (size_t)n, ret_sha256, &len, EVP_sha256(), NULL) == 1;
+    OPENSSL_free(der);
+    EVP_PKEY_free(key);
+    ERR_clear_error(); /* the returned status tells the failure */
+    return ok ? ST_OK : ST_INVALID;
+}
+
 enum status cert_matches(struct bytes cert_pem, struct bytes ca_pem, struct bytes public_pem)
 {
     if (cert_pem.len > PEM_MAX || ca_pem.len > PEM_MAX || public_pem.len > PEM_MAX)

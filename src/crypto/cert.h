@@ -38,6 +38,9 @@ NODISCARD enum status cert_make(const struct cert_request *request, const struct
 NODISCARD enum status cert_key_make(struct buf *ret_key, struct buf *ret_public);
 /* The public half of a key. ST_INVALID: not a private key in PEM form; ST_NOMEM. */
 NODISCARD enum status cert_key_public(struct bytes key_pem, struct buf *ret_public);
+/* SHA-256 over the DER form (SubjectPublicKeyInfo) of a public key in PEM form. ST_INVALID: not a
+ * public key. */
+NODISCARD enum status cert_public_fingerprint(struct bytes public_pem, uint8_t ret_sha256[32]);
 
 /* Make a certificate for a key of which only the public half is known. `ret_cert` is empty before.
  * Statuses as cert_make; ST_INVALID also for a key of another kind. */

@@ -15,9 +15,11 @@ enum { RECORD_EXTRA = 32 }; /* bytes that a record adds to the plaintext: 22 or 
 struct tls_conn {
     SSL *ssl;
     struct tls_setup *setup;
-    struct buf in, out; /* ciphertext received, and ciphertext to send */
-    size_t in_at;       /* bytes of `in` that were consumed */
-    struct bytes lent;  /* ciphertext in the caller's memory; `in` is empty meanwhile */
+    struct tls_setup *branch; /* set-up for clients that offer its ALPN names; NULL: none */
+    bool branched;            /* such a client came: `setup` is the branch's, and for good */
+    struct buf in, out;       /* ciphertext received, and ciphertext to send */
+    size_t in_at;             /* bytes of `in` that were consumed */
+    struct bytes lent;        /* ciphertext in the caller's memory; `in` is empty meanwhile */
     enum tls_phase phase;
     bool input_ended, out_of_memory, cut, notified;
     enum tls_distrust distrust;
@@ -135,6 +137,51 @@ bool tls_conn_accepts(SSL *ssl, X509 *cert)
     return false;
 }
 
+/* Take the next name, with a length of one byte in front; empty: no name is left. */
+static struct bytes next_alpn(struct reader *r)
+{
+    uint8_t len = reader_left(r) != 0 ? reader_u8(r) : 0;
+    return reader_take(r, len);
+}
+
+/* Whether the client offers one of the set-up's ALPN names. OpenSSL has not yet checked the form of
+ * the client's names; later it refuses a malformed list. */
+static bool offers(SSL *ssl, const struct tls_setup *setup)
+{
+    const unsigned char *data = NULL;
+    size_t len = 0;
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_application_layer_protocol_negotiation, &data,
+                                  &len) != 1 ||
+        len < 2)
+        return false;
+    struct reader offered = reader_of(bytes_of(data + 2, len - 2));
+    for (struct bytes name; (name = next_alpn(&offered)).len != 0;) {
+        struct reader ours = reader_of(bytes_of(setup->alpn, setup->alpn_len));
+        for (struct bytes mine; (mine = next_alpn(&ours)).len != 0;)
+            if (bytes_eq(mine, name))
+                return true;
+    }
+    return false;
+}
+
+bool tls_conn_hello(SSL *ssl)
+{
+    struct tls_conn *conn = SSL_get_app_data(ssl);
+    struct tls_setup *other = conn->branch;
+    if (other == NULL || conn->branched || !offers(ssl, other))
+        return true;
+    ASSERT(conn->phase == TLS_HANDSHAKE);
+    if (SSL_set_SSL_CTX(ssl, other->ssl) == NULL)
+        return false;
+    /* OpenSSL copies these when a connection is made, and does not change them with the context. */
+    SSL_set_verify(ssl, SSL_CTX_get_verify_mode(other->ssl),
+                   SSL_CTX_get_verify_callback(other->ssl));
+    conn->branch = conn->setup;
+    conn->setup = other;
+    conn->branched = true;
+    return true;
+}
+
 static bool is_address(const char *host)
 {
     uint8_t raw[sizeof(struct in6_addr)];
@@ -202,6 +249,7 @@ enum status tls_conn_new(struct tls_ctx *ctx, const struct tls_target *target,
     if (conn == NULL)
         return ST_NOMEM;
     conn->setup = tls_ctx_setup(ctx);
+    conn->branch = tls_ctx_branch_setup(ctx);
     ASSERT(target == NULL || !conn->setup->server);
     enum status st = conn_init(conn, target);
     ERR_clear_error(); /* the returned status tells the failure */
@@ -218,6 +266,7 @@ void tls_conn_free(struct tls_conn *conn)
         return;
     SSL_free(conn->ssl);
     tls_setup_unref(conn->setup);
+    tls_setup_unref(conn->branch);
     buf_done(&conn->in);
     buf_done(&conn->out);
     mem_wipe(conn, sizeof *conn);
@@ -523,6 +572,19 @@ static int64_t time_of(const ASN1_TIME *when)
     return ASN1_TIME_to_tm(when, &tm) == 1 ? (int64_t)timegm(&tm) : 0;
 }
 
+/* As cert_public_fingerprint. */
+static enum status key_fingerprint(X509 *cert, uint8_t ret_sha256[TLS_FINGERPRINT_BYTES])
+{
+    unsigned char *der = NULL;
+    unsigned len = 0;
+    int n = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(cert), &der);
+    if (n <= 0)
+        return ST_NOMEM;
+    bool made = EVP_Digest(der, (size_t)n, ret_sha256, &len, EVP_sha256(), NULL) == 1;
+    OPENSSL_free(der);
+    return made && len == TLS_FINGERPRINT_BYTES ? ST_OK : ST_CRYPTO;
+}
+
 enum status tls_conn_peer(const struct tls_conn *conn, struct tls_peer *ret_peer)
 {
     ASSERT(conn->phase != TLS_HANDSHAKE);
@@ -534,6 +596,7 @@ enum status tls_conn_peer(const struct tls_conn *conn, struct tls_peer *ret_peer
     if (X509_digest(cert, EVP_sha256(), peer.fingerprint, &len) != 1)
         return ST_CRYPTO;
     ASSERT(len == TLS_FINGERPRINT_BYTES);
+    TRY(key_fingerprint(cert, peer.key_sha256));
     peer.verified = SSL_get_verify_result(conn->ssl) == X509_V_OK && !conn->setup->insecure;
     peer_uri(cert, peer.uri);
     /* The function returns -1 and leaves "" if the certificate has no common name. */
@@ -547,6 +610,7 @@ enum status tls_conn_peer(const struct tls_conn *conn, struct tls_peer *ret_peer
 enum status tls_conn_peer_der(const struct tls_conn *conn, struct buf *out)
 {
     X509 *cert = SSL_get0_peer_certificate(conn->ssl);
+    ASSERT(out != NULL);
     if (cert == NULL)
         return ST_NOT_FOUND;
     unsigned char *der = NULL;

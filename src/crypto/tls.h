@@ -75,6 +75,11 @@ NODISCARD enum status tls_ctx_reload(struct tls_ctx *ctx, const struct tls_optio
 /* When the certificate of the context expires, in seconds since 1970. Any thread. ST_NOT_FOUND: the
  * context has no certificate. ST_INVALID: the time in the certificate is malformed. */
 NODISCARD enum status tls_ctx_not_after(struct tls_ctx *ctx, int64_t *ret_s);
+/* For a server: a client that offers an ALPN name of `other` is served by `other`, with its own
+ * certificate, trust and requirements; nothing of `ctx` counts for that client. `other` is a server
+ * that has ALPN names and no such context itself; NULL: none any more. For new connections. `ctx`
+ * keeps a reference. Any thread. */
+void tls_ctx_branch(struct tls_ctx *ctx, struct tls_ctx *other);
 struct tls_ctx *tls_ctx_ref(struct tls_ctx *ctx);
 void tls_ctx_unref(struct tls_ctx *ctx); /* NULL is allowed */
 
@@ -157,6 +162,7 @@ struct tls_peer {
     char uri[TLS_NAME_MAX];
     char common_name[TLS_NAME_MAX];             /* common name of the certificate; "": none */
     uint8_t fingerprint[TLS_FINGERPRINT_BYTES]; /* SHA-256 of the certificate */
+    uint8_t key_sha256[TLS_FINGERPRINT_BYTES];  /* of its public key: cert_public_fingerprint */
     int64_t not_after_s;                        /* expiry of the certificate, seconds since 1970 */
 };
 /* The peer's certificate, after the handshake. ST_NOT_FOUND: the peer sent none. */

@@ -16,6 +16,7 @@ enum { CHAIN_MAX = 8, CA_MAX = 256, VERIFY_DEPTH_MAX = 4 };
 struct tls_ctx {
     pthread_mutex_t lock; /* guards `setup` and all reference counts */
     struct tls_setup *setup;
+    struct tls_ctx *branch; /* context for clients that offer its ALPN names; NULL: none */
     unsigned refs;
 };
 
@@ -224,6 +225,16 @@ static int pick_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len
     return result == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
+/* Let the connection look at the client's first message before anything is chosen. */
+static int on_client_hello(SSL *ssl, int *alert, void *ctx)
+{
+    (void)ctx; /* OpenSSL sets the parameters of this callback */
+    if (tls_conn_hello(ssl))
+        return SSL_CLIENT_HELLO_SUCCESS;
+    *alert = SSL_AD_INTERNAL_ERROR;
+    return SSL_CLIENT_HELLO_ERROR;
+}
+
 enum status tls_alpn_encode(const char *names, uint8_t wire[TLS_ALPN_WIRE_MAX], unsigned *ret_len)
 {
     unsigned len = 0;
@@ -333,6 +344,8 @@ static enum status setup_fill(struct tls_setup *setup, const struct tls_options 
              SSL_CTX_set_default_verify_paths(setup->ssl) != 1)
         return ST_CRYPTO;
     set_verify(setup, options);
+    if (options->server)
+        SSL_CTX_set_client_hello_cb(setup->ssl, on_client_hello, NULL);
     return set_alpn(setup, options->alpn, reason);
 }
 
@@ -386,6 +399,27 @@ struct tls_setup *tls_ctx_setup(struct tls_ctx *ctx)
     unlock(&refs_lock);
     unlock(&ctx->lock);
     return setup;
+}
+
+struct tls_setup *tls_ctx_branch_setup(struct tls_ctx *ctx)
+{
+    lock(&ctx->lock);
+    struct tls_setup *setup = ctx->branch != NULL ? tls_ctx_setup(ctx->branch) : NULL;
+    unlock(&ctx->lock);
+    return setup;
+}
+
+void tls_ctx_branch(struct tls_ctx *ctx, struct tls_ctx *other)
+{
+    ASSERT(other != ctx);
+    ASSERT(other == NULL || (other->branch == NULL && other->setup->alpn_len != 0));
+    if (other != NULL)
+        other = tls_ctx_ref(other);
+    lock(&ctx->lock);
+    struct tls_ctx *old = ctx->branch;
+    ctx->branch = other;
+    unlock(&ctx->lock);
+    tls_ctx_unref(old);
 }
 
 enum status tls_ctx_new(const struct tls_options *options, struct tls_ctx **ret_ctx,
@@ -457,6 +491,7 @@ void tls_ctx_unref(struct tls_ctx *ctx)
         return;
     int err = pthread_mutex_destroy(&ctx->lock);
     ASSERT(err == 0);
+    tls_ctx_unref(ctx->branch);
     tls_setup_unref(ctx->setup);
     mem_free(ctx);
 }

@@ -23,6 +23,8 @@ struct tls_setup {
 /* The current set-up with a reference; given back with tls_setup_unref. */
 struct tls_setup *tls_ctx_setup(struct tls_ctx *ctx);
 void tls_setup_unref(struct tls_setup *setup);
+/* The current set-up of the context given by tls_ctx_branch, with a reference; NULL: none. */
+struct tls_setup *tls_ctx_branch_setup(struct tls_ctx *ctx);
 
 /* "a,b" as length-prefixed names. ST_INVALID: empty, too long or malformed. */
 NODISCARD enum status tls_alpn_encode(const char *names, uint8_t wire[TLS_ALPN_WIRE_MAX],
@@ -31,5 +33,8 @@ NODISCARD enum status tls_alpn_encode(const char *names, uint8_t wire[TLS_ALPN_W
 /* Verify callback of a set-up: judge the peer's own certificate after its chain was verified. The
  * connection implements this; a refusal stores its text in the connection. */
 bool tls_conn_accepts(SSL *ssl, X509 *cert);
+/* Called for the client's first message, and again for its second if the server asks for one. The
+ * connection implements this. False: out of memory. */
+bool tls_conn_hello(SSL *ssl);
 
 #endif

@@ -6,14 +6,9 @@
 #include "crypto/crypto.h"
 #include "crypto/tls.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
+#include "support.h"
 
-#include <cmocka.h>
 #include <time.h>
-
-#define assert_status(expression, expected) \
-    assert_string_equal(status_name(expression), status_name(expected))
 
 /* A CA; a server for localhost, 127.0.0.1 and ::1; two nodes; another CA with a node of its own. */
 struct pki {
