@@ -1,6 +1,7 @@
 #include "text/encode.h"
 
 #include "base/macros.h"
+#include "base/vector.h"
 #include "text/value.h"
 
 /* The eight hex digits of four bytes. The first digit is the lowest byte of the result. */
@@ -13,10 +14,31 @@ static uint64_t hex_digits(uint64_t four)
     return values + 0x3030303030303030 + letters * ('a' - '0' - 10);
 }
 
+static inline VECTOR_OF(uint8_t) hex_digit_each(VECTOR_OF(uint8_t) value)
+{
+    const VECTOR_OF(uint8_t) letter = (VECTOR_OF(uint8_t))(value > 9);
+    return value + '0' + (letter & ('a' - '0' - 10));
+}
+
+/* The digits of sixteen bytes. */
+static inline void hex_put_sixteen(const uint8_t *from, uint8_t *to)
+{
+    const VECTOR_OF(uint8_t) bytes = vector_at(from);
+    const VECTOR_OF(uint8_t) high = hex_digit_each(bytes >> 4), low = hex_digit_each(bytes & 15);
+    const VECTOR_OF(uint8_t) first =
+        __builtin_shufflevector(high, low, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const VECTOR_OF(uint8_t) second = __builtin_shufflevector(high, low, 8, 24, 9, 25, 10, 26, 11,
+                                                              27, 12, 28, 13, 29, 14, 30, 15, 31);
+    memcpy(to, &first, sizeof first);
+    memcpy(to + sizeof first, &second, sizeof second);
+}
+
 void text_hex_put(struct bytes data, char *ret_text)
 {
     uint8_t *to = (uint8_t *)ret_text, digits[8];
     size_t i = 0;
+    for (; i + VECTOR_BYTES <= data.len; i += VECTOR_BYTES)
+        hex_put_sixteen(data.data + i, to + 2 * i);
     for (; i + 4 <= data.len; i += 4)
         le64_put(to + 2 * i, hex_digits(le32_get(data.data + i)));
     for (; i < data.len; i++) {
@@ -105,4 +127,12 @@ enum status text_base64_parse(struct bytes text, uint8_t *out, size_t *ret_len)
     ASSERT(len <= TEXT_BASE64_BYTES(text.len));
     *ret_len = len;
     return ST_OK;
+}
+
+enum status text_base64_url_parse(struct bytes text, uint8_t *out, size_t *ret_len)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.data[i] == '+' || text.data[i] == '/' || text.data[i] == '=')
+            return ST_INVALID;
+    return text_base64_parse(text, out, ret_len);
 }

@@ -28,5 +28,8 @@ size_t text_base64_put(struct bytes data, enum text_base64 form, char *ret_text)
  * character of another alphabet, an impossible length, wrong padding, or a bit set behind the last
  * byte. */
 NODISCARD enum status text_base64_parse(struct bytes text, uint8_t *out, size_t *ret_len);
+/* As text_base64_parse, for TEXT_BASE64_URL alone: ST_INVALID also for '+', '/' and padding. So one
+ * text stands for the bytes and no other (RFC 7515 2). */
+NODISCARD enum status text_base64_url_parse(struct bytes text, uint8_t *out, size_t *ret_len);
 
 #endif

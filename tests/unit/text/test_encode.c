@@ -26,7 +26,7 @@ static void every_byte_has_its_hex_at_every_length(void **state)
         assert_int_equal(snprintf(wanted + 2 * i, 3, "%02zx", i), 2);
     }
     for (size_t from = 0; from < sizeof data; from++)
-        for (size_t n = 0; n <= MIN(sizeof data - from, (size_t)9); n++) {
+        for (size_t n = 0; n <= MIN(sizeof data - from, (size_t)40); n++) {
             text_hex_put(bytes_of(data + from, n), text);
             assert_int_equal(strlen(text), 2 * n);
             assert_memory_equal(text, wanted + 2 * from, 2 * n);
@@ -94,6 +94,20 @@ static void base64_that_means_no_bytes_is_refused(void **state)
     }
 }
 
+static void base64_of_a_token_has_one_spelling(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"+__-", "-/_-", "Zg==", "Zm8=", "Zh", "Zm9", "Z", "Zm9v="};
+    uint8_t out[32];
+    size_t len = 0;
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        if (text_base64_url_parse(bytes_str(bad[i]), out, &len) != ST_INVALID)
+            fail_msg("%s was accepted", bad[i]);
+    assert_int_equal(text_base64_url_parse(BYTES("-__-Zg"), out, &len), ST_OK);
+    assert_int_equal(len, 4);
+    assert_memory_equal(out, "\xFB\xFF\xFE\x66", 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -103,6 +117,7 @@ int main(void)
         cmocka_unit_test(base64_gives_the_texts_of_the_standard),
         cmocka_unit_test(base64_for_urls_uses_other_characters),
         cmocka_unit_test(base64_that_means_no_bytes_is_refused),
+        cmocka_unit_test(base64_of_a_token_has_one_spelling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
