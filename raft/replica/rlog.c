@@ -309,6 +309,8 @@ static enum status start(struct rlog *r, struct reason *reason)
                                .reset = loaded.reset,
                                .truncations = loaded.truncations};
     TRY(store_new(r->env, &r->machine.store));
+    if (r->options.wal_bytes_max != 0)
+        TRY(rlog_wal_new(r->options.wal_bytes_max, &r->machine.wal));
     enum status st = snapshot_restore(r, &loaded);
     if (st != ST_OK) {
         reason_set(reason, "snapshot %llu: %s", (unsigned long long)loaded.snapshot.index,
@@ -338,6 +340,7 @@ static void destroy(struct rlog *r)
         rlog_disk_close(r->disk);
     if (r->machine.store != NULL)
         store_free(r->machine.store);
+    rlog_wal_free(r->machine.wal);
     rlog_conflicts_done(r);
     buf_done(&r->out);
     buf_done(&r->entry);
@@ -505,6 +508,11 @@ struct store *rlog_store(struct rlog *r)
     return r->machine.store;
 }
 
+struct rlog_wal *rlog_wal(struct rlog *r)
+{
+    return r->machine.wal;
+}
+
 uint64_t rlog_entry_term(struct rlog *r, uint64_t index)
 {
     return rlog_core_term_of(&r->core, index);
@@ -541,6 +549,7 @@ void rlog_status(struct rlog *r, struct rlog_status *ret)
                                 .local_version = r->machine.local_version,
                                 .stage = r->machine.stage,
                                 .feature = MAX(r->machine.feature, (uint16_t)RLOG_FEATURE_FIRST),
+                                .following = r->machine.following,
                                 .time_ms = r->machine.time_ms,
                                 .snapshot_time_ms = r->snapshot_time_ms,
                                 .n_members = c->conf.n,

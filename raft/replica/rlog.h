@@ -9,6 +9,7 @@
 #include "raft/core/rlog_members.h"
 #include "raft/disk/rlog_disk.h"
 #include "raft/txn/rlog_txn.h"
+#include "raft/txn/rlog_wal.h"
 
 struct rlog;
 
@@ -39,6 +40,7 @@ struct rlog_status {
     uint64_t version, local_version;
     uint64_t stage;           /* number of the open staged tree, which delays snapshots; 0: none */
     uint16_t feature;         /* feature level of the cluster, from applied entries */
+    bool following;           /* the cluster follows another one (RLOG_FOLLOWING) */
     int64_t time_ms;          /* cluster time of the last applied entry */
     int64_t snapshot_time_ms; /* cluster time of the newest snapshot; 0: none */
     struct rlog_member members[RLOG_MEMBERS_MAX];
@@ -86,8 +88,9 @@ struct rlog_options {
     uint64_t state_bytes_max;    /* 0: unbounded; above, only deletes and `upkeep` are accepted */
     uint64_t segment_bytes;
     uint64_t reserve_bytes;
-    uint16_t feature_max; /* feature level that this node understands; 0: RLOG_FEATURE. Tests set
-                             less, to act as an older build */
+    uint64_t wal_bytes_max; /* bound of the ring of the WAL; 0: there is no ring */
+    uint16_t feature_max;   /* feature level that this node understands; 0: RLOG_FEATURE. Tests set
+                               less, to act as an older build */
 };
 
 /* Open or create the directory, load, restore, START the core. Blocks (start-up only).
@@ -106,6 +109,9 @@ void rlog_close(struct rlog *rlog, void (*closed)(void *ctx), void *ctx);
 
 /* The published state, for store_pin. Any thread. */
 struct store *rlog_store(struct rlog *rlog);
+/* The ring of the WAL, on from the start; NULL: there is none. It lives as long as the replica. Any
+ * thread; rlog_wal_switch on the raft thread. */
+struct rlog_wal *rlog_wal(struct rlog *rlog);
 void rlog_status(struct rlog *rlog, struct rlog_status *ret_status);
 /* The monotonic time when a leader was last heard; 0: never. Any thread. */
 uint64_t rlog_heard_ms(const struct rlog *rlog);

@@ -126,7 +126,7 @@ static enum status proposal_refused(struct rlog *r, const struct rlog_propose *p
         return ST_CLOSED;
     if (p->txn.len == 0)
         return ST_INVALID;
-    if (p->txn.len > RLOG_TXN_MAX)
+    if (p->txn.len > RLOG_TXN_MAX + RLOG_TXN_WAL_MORE)
         return ST_TOO_BIG;
     if (!rlog_core_leads(&r->core) || (p->term != 0 && p->term != r->core.term))
         return ST_NOT_LEADER;
@@ -153,7 +153,8 @@ void rlog_propose(struct rlog *r, struct rlog_propose *p)
         p->counted = true;
         r->proposals.waiting_bytes += p->txn.len;
         rlog_tickets_hold(r, p);
-        (r->tickets.n > 0 ? rlog_propose_late : rlog_propose_route)(r, p);
+        bool late = r->tickets.n > 0 || r->machine.following;
+        (late ? rlog_propose_late : rlog_propose_route)(r, p);
     }
     rlog_leave_soon(r);
 }
@@ -178,7 +179,8 @@ void rlog_propose_route(struct rlog *r, struct rlog_propose *p)
 }
 
 /* Check a proposal's preconditions before it is replicated. For a proposal that waited, or that
- * comes while many transactions write what others read: it may have failed already. */
+ * comes while many transactions write what others read: it may have failed already. While the
+ * cluster follows another one, every change of replicated keys but that one's WAL has failed. */
 void rlog_propose_late(struct rlog *r, struct rlog_propose *p)
 {
     struct bytes conflict;

@@ -141,6 +141,13 @@ static struct rlog_ticket *ticket_new(struct rlog *r)
     return t;
 }
 
+/* Whether the proposal conflicts because the cluster follows another one: a claim on the key would
+ * not help the rerun, and would delay the end of the following. */
+static bool by_following(const struct rlog_propose *p)
+{
+    return bytes_eq(p->applied.conflict, BYTES(RLOG_FOLLOWING));
+}
+
 /* p->applied.conflict is set. Ends the proposal with ST_CONFLICT, now or when the turn of its
  * ticket comes. */
 void rlog_tickets_conflict(struct rlog *r, struct rlog_propose *p)
@@ -152,7 +159,7 @@ void rlog_tickets_conflict(struct rlog *r, struct rlog_propose *p)
     r->conflicts++;
     if (p->ticket > FIRST)
         t = ticket_find(r, p->ticket);
-    else if (p->ticket == FIRST && p->applied.conflict.len > 0)
+    else if (p->ticket == FIRST && p->applied.conflict.len > 0 && !by_following(p))
         t = ticket_new(r);
     if (t == NULL || t->waiting != NULL) {
         p->ticket = FIRST;

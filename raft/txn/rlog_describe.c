@@ -1,5 +1,6 @@
 #include "raft/txn/rlog_describe.h"
 #include "raft/txn/rlog_txn_read.h"
+#include "raft/txn/rlog_wal.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -84,23 +85,74 @@ static void describe_needs(struct rlog_prior *prior, struct bytes needs,
         say(lines, no_key, "    malformed precondition");
 }
 
+/* `in`: blanks before the line. */
+static void describe_put(const struct rlog_op *op, const char *in, const struct rlog_lines *lines)
+{
+    switch (op->kind) {
+    case RLOG_OP_PUT: say(lines, op->key, "%sput @ (%zu bytes)", in, op->value.len); break;
+    case RLOG_OP_PUT_RETAIN:
+        say(lines, op->key, "%sput @ (%zu bytes), then bytes %zu to %zu of what is there", in,
+            op->value.len, op->retain.from, op->retain.from + op->retain.len);
+        break;
+    case RLOG_OP_DELETE: say(lines, op->key, "%sdelete @", in); break;
+    default:
+        ASSERT(op->kind == RLOG_OP_DELETE_PREFIX);
+        say(lines, op->key, "%sdelete all below @", in);
+    }
+}
+
+static void describe_run(struct bytes run, const struct rlog_lines *lines)
+{
+    struct rlog_wal_record record;
+    struct rlog_wal_span span;
+    struct rlog_op op;
+
+    say(lines, no_key, "    follow a run of the WAL (%zu bytes)", run.len);
+    if (rlog_wal_check(run, &span) != ST_OK) {
+        say(lines, no_key, "      malformed run");
+        return;
+    }
+    while (rlog_wal_next(&run, &record) == ST_OK) {
+        char before[64];
+        (void)snprintf(before, sizeof before, "      %s version %" PRIu64 ", ",
+                       record.kind == RLOG_WAL_JUMP ? "jump to" : "at",
+                       record.version); /* cannot be cut: the text is short */
+        say_time(lines, before, record.time_ms, "");
+        while (rlog_op_next(&record.ops, &op) == ST_OK)
+            describe_put(&op, "        ", lines);
+    }
+}
+
+static void describe_swap_at(const struct rlog_op *op, const struct rlog_lines *lines)
+{
+    char before[80];
+    (void)snprintf(before, sizeof before, "    swap the staged tree in at version %" PRIu64 ", ",
+                   op->modified); /* cannot be cut: the text is short */
+    say_time(lines, before, (int64_t)op->created, "");
+}
+
 static void describe_op(const struct rlog_op *op, const struct rlog_lines *lines)
 {
     switch (op->kind) {
-    case RLOG_OP_PUT: say(lines, op->key, "    put @ (%zu bytes)", op->value.len); break;
+    case RLOG_OP_PUT:
     case RLOG_OP_PUT_RETAIN:
-        say(lines, op->key, "    put @ (%zu bytes), then bytes %zu to %zu of what is there",
-            op->value.len, op->retain.from, op->retain.from + op->retain.len);
-        break;
-    case RLOG_OP_DELETE: say(lines, op->key, "    delete @"); break;
-    case RLOG_OP_DELETE_PREFIX: say(lines, op->key, "    delete all below @"); break;
+    case RLOG_OP_DELETE:
+    case RLOG_OP_DELETE_PREFIX: describe_put(op, "    ", lines); break;
     case RLOG_OP_STAGE_BEGIN: say(lines, no_key, "    begin a staged tree"); break;
     case RLOG_OP_STAGE_PUT:
         say(lines, op->key, "    stage @ (%zu bytes), created %" PRIu64 ", changed %" PRIu64,
             op->value.len, op->created, op->modified);
         break;
+    case RLOG_OP_STAGE_NEWEST:
+        say(lines, op->key, "    stage newest change below @: %" PRIu64, op->modified);
+        break;
     case RLOG_OP_STAGE_SWAP: say(lines, no_key, "    swap the staged tree in"); break;
+    case RLOG_OP_STAGE_SWAP_AT: describe_swap_at(op, lines); break;
     case RLOG_OP_STAGE_DROP: say(lines, no_key, "    drop the staged tree"); break;
+    case RLOG_OP_WAL: describe_run(op->value, lines); break;
+    case RLOG_OP_RAISE:
+        say(lines, no_key, "    raise the version to %" PRIu64, op->modified);
+        break;
     }
 }
 

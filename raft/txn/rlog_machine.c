@@ -1,5 +1,6 @@
-#include "raft/txn/rlog_txn.h"
+#include "raft/txn/rlog_machine_wal.h"
 #include "raft/txn/rlog_txn_read.h"
+#include "raft/txn/rlog_wal.h"
 
 #include "base/plant.h"
 #include "base/trace.h"
@@ -53,6 +54,14 @@ static struct bytes version_key(uint8_t room[VERSION_KEY], uint64_t version)
     return bytes_of(room, VERSION_KEY);
 }
 
+/* Whether the id of a request counts. While this cluster follows another, it does not: an id takes a
+ * version of its own, and the versions are the other cluster's. A repeated request runs again then.
+ */
+static bool has_own_id(const struct rlog_machine *m, const struct rlog_txn_view *view)
+{
+    return view->has_id && !m->following;
+}
+
 /* Whether the id decides the outcome by itself. */
 static bool id_decides(const struct rlog_machine *m, const struct rlog_txn_view *view,
                        struct rlog_applied *applied)
@@ -60,7 +69,7 @@ static bool id_decides(const struct rlog_machine *m, const struct rlog_txn_view 
     uint8_t room[ID_KEY];
     struct store_item item;
 
-    if (!view->has_id || planted(PLANT_R14_NO_DEDUP))
+    if (!has_own_id(m, view) || planted(PLANT_R14_NO_DEDUP))
         return false;
     if (store_writer_get(m->store, id_key(room, view->id.bytes), &item) == ST_OK) {
         ASSERT(item.value.len >= 8);
@@ -203,6 +212,14 @@ static void known_forget(struct known *known, const struct rlog_op *op)
 struct effects {
     bool replicated, local;
     bool stage_missing; /* an operation on the staged tree finds no such tree, or another one */
+    bool malformed;
+    bool swaps;            /* a staged tree is swapped in at a version of this cluster's own */
+    bool raises;           /* the version is raised */
+    bool follows;          /* there are operations of a cluster that follows another */
+    bool gap;              /* one of them does not fit the version */
+    uint64_t version;      /* after the operations that lead to a version of their own */
+    uint64_t stage_newest; /* as the member of the machine, after the operations */
+    size_t bytes_max;      /* of the operations on replicated keys, encoded */
 };
 
 /* The operations of a transaction. They are read before the first one is applied; the first few are
@@ -213,34 +230,76 @@ struct ops {
     struct bytes rest; /* the operations behind the first ones */
 };
 
+/* An operation on the staged tree. */
+static void effects_stage(struct effects *fx, const struct rlog_op *op, bool *staging)
+{
+    if (op->kind == RLOG_OP_STAGE_BEGIN) {
+        *staging = true;
+        fx->stage_newest = 0;
+    }
+    fx->stage_missing |= !*staging;
+    switch (op->kind) {
+    case RLOG_OP_STAGE_BEGIN: fx->local = true; return;
+    case RLOG_OP_STAGE_PUT:
+    case RLOG_OP_STAGE_NEWEST:
+        fx->local = true;
+        fx->stage_newest = MAX(fx->stage_newest, op->modified);
+        return;
+    case RLOG_OP_STAGE_SWAP:
+        fx->replicated = fx->swaps = true;
+        *staging = false;
+        return;
+    case RLOG_OP_STAGE_SWAP_AT:
+        fx->follows = true;
+        fx->gap |= op->modified < fx->version || op->modified < fx->stage_newest;
+        fx->version = MAX(fx->version, op->modified);
+        *staging = false;
+        return;
+    default:
+        ASSERT(op->kind == RLOG_OP_STAGE_DROP);
+        fx->local = true;
+        *staging = false;
+    }
+}
+
 static void effects_add(struct effects *fx, const struct rlog_op *op, bool *staging)
 {
+    bool gap = false;
     switch (op->kind) {
     case RLOG_OP_PUT:
     case RLOG_OP_PUT_RETAIN:
     case RLOG_OP_DELETE:
     case RLOG_OP_DELETE_PREFIX:
-        *(rlog_key_is_local(op->key) ? &fx->local : &fx->replicated) = true;
-        break;
-    case RLOG_OP_STAGE_BEGIN: fx->local = *staging = true; break;
-    case RLOG_OP_STAGE_PUT:
-        fx->local = true;
-        fx->stage_missing |= !*staging;
-        break;
-    case RLOG_OP_STAGE_DROP:
-    case RLOG_OP_STAGE_SWAP:
-        *(op->kind == RLOG_OP_STAGE_DROP ? &fx->local : &fx->replicated) = true;
-        fx->stage_missing |= !*staging;
-        *staging = false;
-        break;
+        if (rlog_key_is_local(op->key)) {
+            fx->local = true;
+            return;
+        }
+        fx->replicated = true;
+        fx->bytes_max += rlog_op_bytes_max(op);
+        return;
+    case RLOG_OP_WAL:
+        fx->follows = true;
+        if (rlog_machine_wal_test(op->value, &fx->version, &gap) != ST_OK)
+            fx->malformed = true;
+        fx->gap |= gap;
+        return;
+    case RLOG_OP_RAISE:
+        fx->raises = true;
+        fx->version = MAX(fx->version, op->modified);
+        return;
+    default: effects_stage(fx, op, staging);
     }
 }
 
-static struct effects effects_of(const struct rlog_prior *prior, const struct rlog_txn_view *view,
-                                 bool staging, uint64_t index, struct ops *ret_ops)
+static struct effects effects_of(const struct rlog_machine *m, const struct rlog_prior *prior,
+                                 const struct rlog_txn_view *view, bool staging,
+                                 struct ops *ret_ops)
 {
-    bool has_id = view->has_id;
-    struct effects fx = {.replicated = has_id, .local = has_id};
+    bool has_id = has_own_id(m, view);
+    struct effects fx = {.replicated = has_id,
+                         .local = has_id,
+                         .version = m->version,
+                         .stage_newest = m->stage_newest};
     struct bytes ops = view->ops;
     struct rlog_op op;
     enum status st = ST_OK;
@@ -252,9 +311,8 @@ static struct effects effects_of(const struct rlog_prior *prior, const struct rl
     ret_ops->rest = ops;
     while (st == ST_OK && (st = rlog_entry_op_next(prior, &ops, &op)) == ST_OK)
         effects_add(&fx, &op, &staging);
-    if (st != ST_NOT_FOUND)
-        stop(index, st);
-    ASSERT(ops.len == 0);
+    fx.malformed |= st != ST_NOT_FOUND;
+    ASSERT(fx.malformed || ops.len == 0);
     return fx;
 }
 
@@ -303,6 +361,26 @@ static void stage_end(struct rlog_machine *m)
     m->stage_newest = 0;
 }
 
+/* The keys of the segments themselves: see rlog_txn.h. */
+static void segments_mark(struct store *store)
+{
+    struct store_item item;
+
+    if (store_writer_get(store, BYTES(RLOG_REPLICATED), &item) != ST_OK)
+        store_put(store, BYTES(RLOG_REPLICATED), BYTES(""), 0);
+    if (store_writer_get(store, BYTES(RLOG_LOCAL), &item) != ST_OK)
+        store_put(store, BYTES(RLOG_LOCAL), BYTES(""), 0);
+}
+
+/* Add an operation to the begun record of the WAL. */
+static void record_op(struct rlog_wal *wal, const struct rlog_op *op)
+{
+    bool keyed = op->kind == RLOG_OP_PUT || op->kind == RLOG_OP_PUT_RETAIN ||
+                 op->kind == RLOG_OP_DELETE || op->kind == RLOG_OP_DELETE_PREFIX;
+    if (keyed && !rlog_key_is_local(op->key))
+        rlog_wal_op(wal, op);
+}
+
 /* Staged keys come from another state: their versions may lie ahead of ours. Then raise our version
  * above theirs. */
 static void stage_swap(struct rlog_machine *m)
@@ -310,12 +388,38 @@ static void stage_swap(struct rlog_machine *m)
     m->version = MAX(m->version, m->stage_newest + 1);
     store_stage_swap(m->store, BYTES(RLOG_LOCAL), m->version);
     store_put(m->store, BYTES(RLOG_REPLICATED), BYTES(""), m->version);
+    if (m->wal != NULL)
+        rlog_wal_reset(m->wal, m->version);
     stage_end(m);
+}
+
+/* The staged tree is the state of the cluster that this one follows, with that cluster's versions.
+ */
+static void stage_swap_at(struct rlog_machine *m, const struct rlog_op *op)
+{
+    ASSERT(op->modified >= m->version);
+    ASSERT(op->modified >= m->stage_newest);
+    m->version = op->modified;
+    m->time_ms = MAX(m->time_ms, (int64_t)op->created);
+    store_stage_swap_as_is(m->store, BYTES(RLOG_LOCAL));
+    segments_mark(m->store);
+    if (m->wal != NULL)
+        rlog_wal_reset(m->wal, m->version);
+    stage_end(m);
+}
+
+static void stage_newest(struct rlog_machine *m, const struct rlog_op *op)
+{
+    ASSERT(m->staging);
+    if (!planted(PLANT_DR_NEWEST))
+        store_stage_newest(m->store, op->key, op->modified);
+    m->stage_newest = MAX(m->stage_newest, op->modified);
 }
 
 static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
 {
-    uint64_t version = rlog_key_is_local(op->key) ? m->local_version : m->version;
+    bool local = rlog_key_is_local(op->key);
+    uint64_t version = local ? m->local_version : m->version;
 
     switch (op->kind) {
     case RLOG_OP_PUT: store_put(m->store, op->key, op->value, version); break;
@@ -337,15 +441,23 @@ static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
         store_stage_put(m->store, op->key, op->value, op->created, op->modified);
         m->stage_newest = MAX(m->stage_newest, op->modified);
         break;
+    case RLOG_OP_STAGE_NEWEST: stage_newest(m, op); break;
     case RLOG_OP_STAGE_SWAP: stage_swap(m); break;
+    case RLOG_OP_STAGE_SWAP_AT: stage_swap_at(m, op); break;
     case RLOG_OP_STAGE_DROP:
         store_stage_drop(m->store);
         stage_end(m);
         break;
+    case RLOG_OP_WAL: rlog_machine_wal_apply(m, op->value); break;
+    case RLOG_OP_RAISE: break; /* raised before the operations */
     }
+    if (local && bytes_has_prefix(BYTES(RLOG_FOLLOWING), op->key)) /* the key, or a folder of it */
+        m->following = rlog_machine_wal_following(m);
 }
 
-static void ops_apply(struct rlog_machine *m, struct ops *ops, struct known *known)
+/* `wal`: NULL, or the ring with a begun record that takes the operations on replicated keys. */
+static void ops_apply(struct rlog_machine *m, struct ops *ops, struct known *known,
+                      struct rlog_wal *wal)
 {
     struct rlog_op op;
     ASSERT(ops->n <= OPS_KEPT);
@@ -353,11 +465,47 @@ static void ops_apply(struct rlog_machine *m, struct ops *ops, struct known *kno
     for (unsigned i = 0; i < ops->n; i++) {
         op_apply(m, &ops->first[i]);
         known_forget(known, &ops->first[i]);
+        if (wal != NULL)
+            record_op(wal, &ops->first[i]);
     }
     while (rlog_entry_op_next(&known->prior, &ops->rest, &op) == ST_OK) {
         op_apply(m, &op);
         known_forget(known, &op);
+        if (wal != NULL)
+            record_op(wal, &op);
     }
+}
+
+/* Whether the operations may not be applied to this state. */
+static bool ops_refused(const struct rlog_machine *m, const struct effects *fx,
+                        struct rlog_applied *applied)
+{
+    if (m->following ? fx->replicated || fx->raises : fx->follows) {
+        applied->conflict = BYTES(RLOG_FOLLOWING);
+        return true;
+    }
+    return fx->stage_missing || fx->gap;
+}
+
+/* Apply the operations of a transaction that changes the state. */
+static void changes_apply(struct rlog_machine *m, const struct effects *fx, struct ops *ops,
+                          struct known *known)
+{
+    struct rlog_wal *wal = m->wal != NULL && rlog_wal_on(m->wal) ? m->wal : NULL;
+
+    if (fx->raises && fx->version > m->version) {
+        m->version = fx->version;
+        if (wal != NULL)
+            rlog_wal_jump(wal, m->version, m->time_ms);
+    }
+    m->version += fx->replicated;
+    m->local_version += fx->local;
+    bool record = wal != NULL && fx->replicated && !fx->swaps;
+    if (record)
+        rlog_wal_begin(wal, fx->bytes_max, m->version, m->time_ms);
+    ops_apply(m, ops, known, record ? wal : NULL);
+    if (record)
+        rlog_wal_end(wal);
 }
 
 static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_txn_view *view,
@@ -365,26 +513,47 @@ static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_
 {
     struct ops ops;
     uint64_t before = m->version;
+    bool has_id = has_own_id(m, view); /* decided before the operations: they may end following */
     struct needs needs = needs_read(m, view->needs, index, known); /* the next may refer to these */
 
     if (id_decides(m, view, applied))
         return;
-    struct effects fx =
-        effects_of(&known->prior, view, m->staging && needs.name_stage, index, &ops);
-    if (!needs.hold || fx.stage_missing) {
-        applied->conflict = needs.conflict;
+    struct effects fx = effects_of(m, &known->prior, view, m->staging && needs.name_stage, &ops);
+    if (fx.malformed)
+        stop(index, ST_INVALID);
+    applied->conflict = needs.conflict;
+    if (!needs.hold || ops_refused(m, &fx, applied)) {
         applied->outcome = RLOG_CONFLICTED;
         return;
     }
-    m->version += fx.replicated;
-    m->local_version += fx.local;
-    ops_apply(m, &ops, known);
-    if (view->has_id)
+    ASSERT(!m->following ||
+           !fx.replicated); /* replicated keys change by the WAL and a swap alone */
+    changes_apply(m, &fx, &ops, known);
+    if (has_id)
         id_record(m, view);
     ids_prune(m, before);
     ASSERT(m->version >= before);
     applied->outcome = RLOG_APPLIED;
     applied->version = m->version;
+}
+
+/* Whether following will refuse the transaction, as ops_refused. Versions are not looked at: what
+ * is pending may still lead to them. */
+static bool following_refuses(const struct rlog_machine *m, const struct rlog_txn_view *view)
+{
+    struct bytes ops = view->ops;
+    struct rlog_op op;
+
+    if (!m->following)
+        return false;
+    while (rlog_op_next(&ops, &op) == ST_OK) {
+        bool put = op.kind == RLOG_OP_PUT || op.kind == RLOG_OP_PUT_RETAIN ||
+                   op.kind == RLOG_OP_DELETE || op.kind == RLOG_OP_DELETE_PREFIX;
+        if ((put && !rlog_key_is_local(op.key)) || op.kind == RLOG_OP_STAGE_SWAP ||
+            op.kind == RLOG_OP_RAISE)
+            return true;
+    }
+    return false;
 }
 
 bool rlog_machine_conflicts(const struct rlog_machine *m, struct bytes txn,
@@ -394,7 +563,13 @@ bool rlog_machine_conflicts(const struct rlog_machine *m, struct bytes txn,
     struct rlog_txn_view view;
     struct rlog_need need;
 
-    if (rlog_txn_open(txn, &view) != ST_OK || id_decides(m, &view, &applied))
+    if (rlog_txn_open(txn, &view) != ST_OK)
+        return false;
+    if (following_refuses(m, &view)) {
+        *ret_conflict = BYTES(RLOG_FOLLOWING);
+        return true;
+    }
+    if (id_decides(m, &view, &applied))
         return false;
     while (rlog_need_next(&view.needs, &need) == ST_OK)
         if (!need_holds(m, &need)) {
@@ -402,17 +577,6 @@ bool rlog_machine_conflicts(const struct rlog_machine *m, struct bytes txn,
             return true;
         }
     return false;
-}
-
-/* The keys of the segments themselves: see rlog_txn.h. */
-static void segments_mark(struct store *store)
-{
-    struct store_item item;
-
-    if (store_writer_get(store, BYTES(RLOG_REPLICATED), &item) != ST_OK)
-        store_put(store, BYTES(RLOG_REPLICATED), BYTES(""), 0);
-    if (store_writer_get(store, BYTES(RLOG_LOCAL), &item) != ST_OK)
-        store_put(store, BYTES(RLOG_LOCAL), BYTES(""), 0);
 }
 
 void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes entry,
@@ -447,4 +611,6 @@ void rlog_machine_apply(struct rlog_machine *m, uint64_t index, struct bytes ent
     if (st != ST_NOT_FOUND || i != entry_view.header.n_txns)
         stop(index, ST_INVALID);
     store_publish(m->store, m->version);
+    if (m->wal != NULL)
+        rlog_wal_publish(m->wal, m->version);
 }

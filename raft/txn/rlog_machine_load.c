@@ -1,5 +1,6 @@
 #include "raft/txn/rlog_content.h"
-#include "raft/txn/rlog_txn.h"
+#include "raft/txn/rlog_machine_wal.h"
+#include "raft/txn/rlog_wal.h"
 
 #include "base/mem.h"
 
@@ -58,14 +59,18 @@ enum status rlog_machine_load_end(struct rlog_machine_load *l)
     ASSERT(!m->staging);
     ASSERT(m->stage == 0);
 
-    if (st == ST_OK) {
-        l->next.store = m->store;
-        *m = l->next;
-        store_publish(m->store, m->version);
-    } else {
+    if (st != ST_OK) {
         store_load_reset(m->store);
-        *m = (struct rlog_machine){.store = m->store};
+        l->next = (struct rlog_machine){0};
     }
+    l->next.store = m->store;
+    l->next.wal = m->wal;
+    *m = l->next;
+    m->following = rlog_machine_wal_following(m);
+    if (st == ST_OK)
+        store_publish(m->store, m->version);
+    if (m->wal != NULL)
+        rlog_wal_reset(m->wal, m->version);
     mem_free(l);
     return st;
 }

@@ -23,43 +23,10 @@ bool rlog_txn_prefix_valid(struct bytes prefix)
     return prefix.len <= STORE_KEY_MAX && in_segment(prefix);
 }
 
-static bool need_valid(const struct rlog_need *need)
-{
-    if (need->kind == RLOG_NEED_STAGE)
-        return need->key.len == 0 && need->version != 0;
-    return rlog_txn_prefix_valid(need->key) &&
-           (need->kind == RLOG_NEED_PREFIX || need->key.len >= sizeof RLOG_LOCAL);
-}
-
 /* A prefix that covers a segment's own key or request records may not be deleted. */
 bool rlog_txn_drop_valid(struct bytes prefix)
 {
     return rlog_txn_key_valid(prefix) && !bytes_has_prefix(BYTES(RLOG_REQUESTS), prefix);
-}
-
-static bool op_valid(const struct rlog_op *op)
-{
-    switch (op->kind) {
-    case RLOG_OP_PUT: return rlog_txn_key_valid(op->key) && op->value.len <= STORE_VALUE_MAX;
-    case RLOG_OP_PUT_RETAIN:
-        return rlog_txn_key_valid(op->key) && store_retain_valid(&op->retain, op->value.len);
-    case RLOG_OP_DELETE: return rlog_txn_key_valid(op->key);
-    case RLOG_OP_DELETE_PREFIX: return rlog_txn_drop_valid(op->key);
-    case RLOG_OP_STAGE_PUT:
-        return rlog_txn_key_valid(op->key) && !rlog_key_is_local(op->key) &&
-               op->value.len <= STORE_VALUE_MAX && op->created > 0 && op->created <= op->modified &&
-               op->modified <= INT64_MAX; /* versions can still grow */
-    case RLOG_OP_STAGE_BEGIN:
-    case RLOG_OP_STAGE_SWAP:
-    case RLOG_OP_STAGE_DROP: return true;
-    }
-    return false;
-}
-
-static bool id_is_zero(const struct rlog_request_id *id)
-{
-    static const uint8_t zero[sizeof id->bytes];
-    return memcmp(id->bytes, zero, sizeof zero) == 0;
 }
 
 void rlog_txn_done(struct rlog_txn_builder *b)
@@ -79,7 +46,7 @@ void rlog_txn_reserve(struct rlog_txn_builder *b, size_t needs, size_t ops)
 void rlog_txn_id(struct rlog_txn_builder *b, const struct rlog_request_id *id,
                  struct bytes response)
 {
-    ASSERT(!id_is_zero(id));
+    ASSERT(!rlog_id_is_zero(id));
     ASSERT(response.len == 0 || response.data != NULL);
     b->id = *id;
     buf_clear(&b->response);
@@ -95,7 +62,7 @@ static void add_need(struct rlog_txn_builder *b, const struct rlog_need *need)
         b->too_big = true;
         return;
     }
-    ASSERT(need_valid(need));
+    ASSERT(rlog_need_valid(need));
     buf_add_u8(&b->needs, (uint8_t)need->kind);
     buf_add_block(&b->needs, need->key);
     buf_add_varint(&b->needs, need->version);
@@ -112,36 +79,33 @@ void rlog_txn_need_prefix(struct rlog_txn_builder *b, struct bytes prefix, uint6
     add_need(b, &(struct rlog_need){RLOG_NEED_PREFIX, prefix, version});
 }
 
-static bool op_has_value(enum rlog_op_kind kind)
+void rlog_op_encode(const struct rlog_op *op, struct buf *out)
 {
-    return kind == RLOG_OP_PUT || kind == RLOG_OP_STAGE_PUT || kind == RLOG_OP_PUT_RETAIN;
-}
-
-static bool op_has_key(enum rlog_op_kind kind)
-{
-    return kind <= RLOG_OP_DELETE_PREFIX || op_has_value(kind);
+    ASSERT(rlog_op_valid(op));
+    buf_add_u8(out, (uint8_t)op->kind);
+    if (rlog_op_has_key(op->kind))
+        buf_add_block(out, op->key);
+    if (op->kind == RLOG_OP_STAGE_PUT)
+        buf_add_varint(out, op->created);
+    if (op->kind == RLOG_OP_STAGE_PUT || rlog_op_has_version(op->kind))
+        buf_add_varint(out, op->modified);
+    if (op->kind == RLOG_OP_STAGE_SWAP_AT)
+        buf_add_varint(out, op->created);
+    if (op->kind == RLOG_OP_PUT_RETAIN)
+        store_retain_encode(&op->retain, out);
+    if (rlog_op_has_value(op->kind))
+        buf_add_block(out, op->value);
 }
 
 static void add_op(struct rlog_txn_builder *b, const struct rlog_op *op)
 {
+    size_t value_max = op->kind == RLOG_OP_WAL ? RLOG_WAL_RECORD_MAX : STORE_VALUE_MAX;
     /* An oversized transaction cannot be sent: stop collecting it. */
-    if (op->key.len > STORE_KEY_MAX || op->value.len > STORE_VALUE_MAX ||
-        b->ops.len > RLOG_TXN_MAX) {
+    if (op->key.len > STORE_KEY_MAX || op->value.len > value_max || b->ops.len > RLOG_TXN_MAX) {
         b->too_big = true;
         return;
     }
-    ASSERT(op_valid(op));
-    buf_add_u8(&b->ops, (uint8_t)op->kind);
-    if (op_has_key(op->kind))
-        buf_add_block(&b->ops, op->key);
-    if (op->kind == RLOG_OP_STAGE_PUT) {
-        buf_add_varint(&b->ops, op->created);
-        buf_add_varint(&b->ops, op->modified);
-    }
-    if (op->kind == RLOG_OP_PUT_RETAIN)
-        store_retain_encode(&op->retain, &b->ops);
-    if (op_has_value(op->kind))
-        buf_add_block(&b->ops, op->value);
+    rlog_op_encode(op, &b->ops);
     b->n_ops++;
 }
 
@@ -214,11 +178,11 @@ void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct byt
 
 bool rlog_txn_stage_valid(const struct store_item *item)
 {
-    return op_valid(&(struct rlog_op){.kind = RLOG_OP_STAGE_PUT,
-                                      .key = item->key,
-                                      .value = item->value,
-                                      .created = item->created,
-                                      .modified = item->modified});
+    return rlog_op_valid(&(struct rlog_op){.kind = RLOG_OP_STAGE_PUT,
+                                           .key = item->key,
+                                           .value = item->value,
+                                           .created = item->created,
+                                           .modified = item->modified});
 }
 
 void rlog_txn_stage_swap(struct rlog_txn_builder *b)
@@ -231,10 +195,35 @@ void rlog_txn_stage_drop(struct rlog_txn_builder *b)
     add_op(b, &(struct rlog_op){.kind = RLOG_OP_STAGE_DROP});
 }
 
+void rlog_txn_wal(struct rlog_txn_builder *b, struct bytes run)
+{
+    ASSERT(run.len > 0);
+    b->wal = true;
+    add_op(b, &(struct rlog_op){.kind = RLOG_OP_WAL, .value = run});
+}
+
+void rlog_txn_stage_newest(struct rlog_txn_builder *b, struct bytes prefix, uint64_t version)
+{
+    add_op(b, &(struct rlog_op){.kind = RLOG_OP_STAGE_NEWEST, .key = prefix, .modified = version});
+}
+
+void rlog_txn_stage_swap_at(struct rlog_txn_builder *b, uint64_t version, int64_t time_ms)
+{
+    ASSERT(time_ms >= 0);
+    add_op(b, &(struct rlog_op){.kind = RLOG_OP_STAGE_SWAP_AT,
+                                .created = (uint64_t)time_ms,
+                                .modified = version});
+}
+
+void rlog_txn_raise(struct rlog_txn_builder *b, uint64_t version)
+{
+    add_op(b, &(struct rlog_op){.kind = RLOG_OP_RAISE, .modified = version});
+}
+
 enum status rlog_txn_encode(const struct rlog_txn_builder *b, struct buf *out)
 {
-    bool has_id = !id_is_zero(&b->id);
-    size_t start = out->len;
+    bool has_id = !rlog_id_is_zero(&b->id);
+    size_t start = out->len, most = RLOG_TXN_MAX + (b->wal ? RLOG_TXN_WAL_MORE : 0);
 
     TRY(buf_status(&b->needs));
     TRY(buf_status(&b->ops));
@@ -254,187 +243,11 @@ enum status rlog_txn_encode(const struct rlog_txn_builder *b, struct buf *out)
     buf_add_block(out, buf_bytes(&b->needs));
     buf_add_block(out, buf_bytes(&b->ops));
     enum status st = buf_status(out);
-    if (st == ST_OK && out->len - start > RLOG_TXN_MAX)
+    if (st == ST_OK && out->len - start > most)
         st = ST_TOO_BIG;
     if (st != ST_OK)
         out->len = start;
     return st;
-}
-
-enum status rlog_txn_open(struct bytes txn, struct rlog_txn_view *ret_view)
-{
-    if (txn.len > RLOG_TXN_MAX)
-        return ST_TOO_BIG;
-    struct reader r = reader_of(txn);
-    struct rlog_txn_view view = {0};
-    uint8_t format = reader_u8(&r), flags = reader_u8(&r);
-    if (r.failed)
-        return ST_INVALID;
-    if (format != RLOG_TXN_FORMAT || (flags & ~RLOG_TXN_HAS_ID) != 0)
-        return ST_UNSUPPORTED;
-    view.has_id = (flags & RLOG_TXN_HAS_ID) != 0;
-    if (view.has_id) {
-        struct bytes id = reader_take(&r, sizeof view.id.bytes);
-        if (r.failed)
-            return ST_INVALID;
-        memcpy(view.id.bytes, id.data, id.len);
-        view.id.issued = reader_u64(&r);
-        view.response = reader_block(&r);
-    }
-    view.needs = reader_block(&r);
-    view.ops = reader_block(&r);
-    TRY(reader_end(&r));
-    if (view.response.len > RLOG_RESPONSE_MAX)
-        return ST_TOO_BIG;
-    if (view.has_id && id_is_zero(&view.id))
-        return ST_INVALID;
-    *ret_view = view;
-    return ST_OK;
-}
-
-/* Read the part of a precondition that follows its kind in a sequence. */
-static enum status need_read(struct reader *r, uint8_t kind, struct bytes *seq,
-                             struct rlog_need *ret_need)
-{
-    struct bytes key = reader_block(r);
-    uint64_t version = reader_varint(r);
-    struct rlog_need need = {(enum rlog_need_kind)kind, key, version};
-    if (r->failed || kind < RLOG_NEED_KEY || kind > RLOG_NEED_STAGE || !need_valid(&need))
-        return ST_INVALID;
-    *seq = bytes_of(r->at, reader_left(r));
-    *ret_need = need;
-    return ST_OK;
-}
-
-enum status rlog_need_next(struct bytes *seq, struct rlog_need *ret_need)
-{
-    if (seq->len == 0)
-        return ST_NOT_FOUND;
-    struct reader r = reader_of(*seq);
-    uint8_t kind = reader_u8(&r);
-    return need_read(&r, kind, seq, ret_need);
-}
-
-/* Read a precondition whose key begins like the key at the same place in the previous transaction.
- * The rest of the key is appended to the shared beginning. */
-static enum status like_read(struct reader *r, struct rlog_prior *prior, unsigned place,
-                             struct rlog_need *ret_need)
-{
-    uint64_t shared = reader_varint(r);
-    struct bytes rest = reader_block(r);
-    uint64_t version = reader_varint(r);
-    if (r->failed || place >= prior->n || prior->needs[place].kind != RLOG_NEED_KEY)
-        return ST_INVALID;
-    struct bytes before = prior->needs[place].key;
-    if (shared == 0 || shared > before.len || shared + rest.len > RLOG_LIKE_KEY_MAX)
-        return ST_INVALID;
-    uint8_t *key = prior->keys[place];
-    ASSERT(place < RLOG_PLACES_MAX);
-    if (before.data != key)
-        memcpy(key, before.data, shared);
-    if (rest.len != 0)
-        memcpy(key + shared, rest.data, rest.len);
-    *ret_need =
-        (struct rlog_need){RLOG_NEED_KEY, bytes_of(key, (size_t)shared + rest.len), version};
-    return need_valid(ret_need) ? ST_OK : ST_INVALID;
-}
-
-enum status rlog_entry_need_next(struct rlog_prior *prior, struct bytes *seq, unsigned *place,
-                                 struct rlog_need_run *ret_run)
-{
-    struct rlog_need_run run = {.place = *place, .n = 1};
-    ASSERT(prior->n <= RLOG_PLACES_MAX);
-    if (seq->len == 0) {
-        prior->n = MIN(*place, (unsigned)RLOG_PLACES_MAX);
-        return ST_NOT_FOUND;
-    }
-    struct reader r = reader_of(*seq);
-    uint8_t kind = reader_u8(&r);
-    if (kind == RLOG_NEED_SAME) {
-        uint64_t n = reader_varint(&r);
-        if (r.failed || n == 0 || n > prior->n || *place > prior->n - n)
-            return ST_INVALID;
-        run.same = true;
-        run.n = (unsigned)n;
-    } else if (kind == RLOG_NEED_LIKE) {
-        TRY(like_read(&r, prior, *place, &run.need));
-    } else {
-        TRY(need_read(&r, kind, seq, &run.need));
-    }
-    if (kind >= RLOG_NEED_SAME)
-        *seq = bytes_of(r.at, reader_left(&r));
-    if (!run.same && *place < RLOG_PLACES_MAX)
-        prior->needs[*place] = run.need;
-    *place += run.n;
-    *ret_run = run;
-    return ST_OK;
-}
-
-/* Read the part of an operation that follows its key; kind and key are in *op. */
-static enum status op_read(struct reader *r, struct rlog_op *op, struct bytes *seq,
-                           struct rlog_op *ret_op)
-{
-    if (op->kind == RLOG_OP_STAGE_PUT) {
-        op->created = reader_varint(r);
-        op->modified = reader_varint(r);
-    }
-    if (op->kind == RLOG_OP_PUT_RETAIN)
-        op->retain = store_retain_decode(r);
-    if (op_has_value(op->kind))
-        op->value = reader_block(r);
-    if (r->failed || !op_valid(op))
-        return ST_INVALID;
-    *seq = bytes_of(r->at, reader_left(r));
-    *ret_op = *op;
-    return ST_OK;
-}
-
-enum status rlog_op_next(struct bytes *seq, struct rlog_op *ret_op)
-{
-    if (seq->len == 0)
-        return ST_NOT_FOUND;
-    struct reader r = reader_of(*seq);
-    uint8_t kind = reader_u8(&r);
-    if ((kind < RLOG_OP_PUT || kind > RLOG_OP_STAGE_DROP) && kind != RLOG_OP_PUT_RETAIN)
-        return ST_INVALID;
-    struct rlog_op op = {.kind = (enum rlog_op_kind)kind};
-    if (op_has_key(op.kind))
-        op.key = reader_block(&r);
-    return op_read(&r, &op, seq, ret_op);
-}
-
-enum status rlog_entry_op_next(const struct rlog_prior *prior, struct bytes *seq,
-                               struct rlog_op *ret_op)
-{
-    uint8_t kind = seq->len != 0 ? seq->data[0] : 0;
-    if (kind != RLOG_OP_PUT_AT && kind != RLOG_OP_PUT_RETAIN_AT)
-        return rlog_op_next(seq, ret_op);
-    struct reader r = reader_of(bytes_from(*seq, 1));
-    struct rlog_op op = {.kind = kind == RLOG_OP_PUT_AT ? RLOG_OP_PUT : RLOG_OP_PUT_RETAIN};
-    uint64_t place = reader_varint(&r);
-    if (r.failed || place >= prior->n || prior->needs[place].kind != RLOG_NEED_KEY)
-        return ST_INVALID;
-    op.key = prior->needs[place].key;
-    return op_read(&r, &op, seq, ret_op);
-}
-
-enum status rlog_txn_check(struct bytes txn)
-{
-    struct rlog_txn_view view;
-    struct rlog_need need;
-    struct rlog_op op;
-    enum status st;
-
-    TRY(rlog_txn_open(txn, &view));
-    do
-        st = rlog_need_next(&view.needs, &need);
-    while (st == ST_OK);
-    if (st != ST_NOT_FOUND)
-        return st;
-    do
-        st = rlog_op_next(&view.ops, &op);
-    while (st == ST_OK);
-    return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
 void rlog_txn_touch_needs(struct bytes txn,
@@ -453,22 +266,37 @@ void rlog_txn_touch_needs(struct bytes txn,
                  need.key);
 }
 
+/* How conflict detection sees an operation: its touch, and the key if that is not the operation's.
+ * An operation without a touch changes no key that a precondition can name. */
+struct op_touch {
+    bool touches;
+    enum rlog_touch touch;
+};
+
+static const struct op_touch op_touches[] = {
+    [RLOG_OP_PUT] = {true, RLOG_TOUCH_PUT},
+    [RLOG_OP_PUT_RETAIN] = {true, RLOG_TOUCH_PUT},
+    [RLOG_OP_DELETE] = {true, RLOG_TOUCH_DELETE},
+    [RLOG_OP_DELETE_PREFIX] = {true, RLOG_TOUCH_DELETE_PREFIX},
+    [RLOG_OP_STAGE_SWAP] = {true, RLOG_TOUCH_ALL},
+    [RLOG_OP_STAGE_SWAP_AT] = {true, RLOG_TOUCH_ALL},
+    [RLOG_OP_WAL] = {true, RLOG_TOUCH_DELETE_PREFIX}, /* any replicated key */
+    [RLOG_OP_RAISE] = {false, RLOG_TOUCH_ALL},
+};
+
 void rlog_txn_touch_ops(struct bytes txn,
                         void (*each)(void *ctx, enum rlog_touch touch, struct bytes key), void *ctx)
 {
-    static const enum rlog_touch touches[] = {
-        [RLOG_OP_PUT] = RLOG_TOUCH_PUT,        [RLOG_OP_PUT_RETAIN] = RLOG_TOUCH_PUT,
-        [RLOG_OP_DELETE] = RLOG_TOUCH_DELETE,  [RLOG_OP_DELETE_PREFIX] = RLOG_TOUCH_DELETE_PREFIX,
-        [RLOG_OP_STAGE_SWAP] = RLOG_TOUCH_ALL,
-    };
     struct rlog_txn_view view;
     struct rlog_op op;
 
     ASSERT(each != NULL);
     if (rlog_txn_open(txn, &view) != ST_OK)
         return;
-    while (rlog_op_next(&view.ops, &op) == ST_OK)
-        if (op.kind != RLOG_OP_STAGE_BEGIN && op.kind != RLOG_OP_STAGE_PUT &&
-            op.kind != RLOG_OP_STAGE_DROP)
-            each(ctx, touches[op.kind], op.key);
+    while (rlog_op_next(&view.ops, &op) == ST_OK) {
+        ASSERT(op.kind < ARRAY_LEN(op_touches));
+        if (op_touches[op.kind].touches)
+            each(ctx, op_touches[op.kind].touch,
+                 op.kind == RLOG_OP_WAL ? BYTES(RLOG_REPLICATED) : op.key);
+    }
 }

@@ -17,9 +17,18 @@ enum {
     RLOG_ID_WINDOW = 65536,
     /* most bytes of remembered replies; above, the window shrinks */
     RLOG_ID_BYTES_MAX = 64 * 1024 * 1024,
+    /* bytes beyond RLOG_TXN_MAX of a transaction that carries a run of the WAL: a record contains
+     * the operations of a whole transaction, and has a header of its own */
+    RLOG_TXN_WAL_MORE = 4096,
+    RLOG_WAL_HEADER_BYTES = 1 + 8 + 8 + 4, /* of a record of the WAL (rlog_wal.h) */
+    /* most bytes of a record, and of a run that a transaction carries */
+    RLOG_WAL_RECORD_MAX = RLOG_WAL_HEADER_BYTES + RLOG_TXN_MAX,
     RLOG_FEATURE_FIRST = 1, /* feature level of a new cluster */
-    RLOG_FEATURE = 3,       /* highest feature level this program understands */
+    RLOG_FEATURE_DR = 4,    /* feature level of what a cluster that follows another applies */
+    RLOG_FEATURE = 4,       /* highest feature level this program understands */
 };
+/* The highest version that an operation can name. Versions can still grow then. */
+#define RLOG_VERSION_MAX (UINT64_C(1) << 62)
 
 /* First segments of every key. Local keys are in neither the WAL nor the compared root, and count
  * versions of their own. The two segments are themselves keys, always present, so that "newest
@@ -28,6 +37,10 @@ enum {
 #define RLOG_LOCAL "l/"
 /* Written by apply alone; transactions that touch it are malformed. */
 #define RLOG_REQUESTS RLOG_LOCAL "req/"
+/* While this key exists, the cluster follows another one: its replicated keys change by runs of the
+ * other cluster's WAL alone, and keep the other cluster's versions. Any other transaction that
+ * changes replicated keys conflicts. A request id does not count: it would take a version. */
+#define RLOG_FOLLOWING RLOG_LOCAL "dr/following"
 
 /* A client request, once per client retry loop (PROTOCOL R14). All zero: none. */
 struct rlog_request_id {
@@ -42,6 +55,7 @@ struct rlog_txn_builder {
     struct rlog_request_id id;
     struct buf response;
     bool too_big; /* a limit is exceeded; rlog_txn_encode reports it */
+    bool wal;     /* there is a run of the WAL */
 };
 void rlog_txn_done(struct rlog_txn_builder *b);
 /* Reserve bytes for preconditions and operations. Lack of memory is reported by rlog_txn_encode. */
@@ -83,6 +97,23 @@ void rlog_txn_stage_put(struct rlog_txn_builder *b, struct bytes key, struct byt
 bool rlog_txn_stage_valid(const struct store_item *item);
 void rlog_txn_stage_swap(struct rlog_txn_builder *b);
 void rlog_txn_stage_drop(struct rlog_txn_builder *b); /* discard the staged tree */
+
+/* Operations of feature level RLOG_FEATURE_DR: the caller has checked that the cluster has it. */
+/* Append a run of the WAL that rlog_wal_check accepted. Only a cluster that follows applies it: the
+ * records above its version, which must continue that version; the others are known and do nothing.
+ * A gap is a conflict. */
+void rlog_txn_wal(struct rlog_txn_builder *b, struct bytes run);
+/* Raise the newest version below `prefix` in the staged tree, as a "newest" record of snapshot
+ * content does. In the order of the content, after the keys below the prefix. The first key staged
+ * is RLOG_REPLICATED, as in the content, or versions can go to another node of the tree. */
+void rlog_txn_stage_newest(struct rlog_txn_builder *b, struct bytes prefix, uint64_t version);
+/* Swap the staged tree in at exactly this version, with its newest versions as they are, and raise
+ * the cluster time to `time_ms`, the other cluster's at that version. The version is not below the
+ * state's, nor below any version in the tree. Only a cluster that follows applies it. */
+void rlog_txn_stage_swap_at(struct rlog_txn_builder *b, uint64_t version, int64_t time_ms);
+/* Raise the version of the state to `version`, unless it is as high. A cluster that follows does
+ * not apply it. */
+void rlog_txn_raise(struct rlog_txn_builder *b, uint64_t version);
 /* ST_OK and the encoded transaction appended to `out`; ST_TOO_BIG; ST_NOMEM. */
 NODISCARD enum status rlog_txn_encode(const struct rlog_txn_builder *b, struct buf *out);
 
@@ -134,18 +165,21 @@ struct rlog_applied {
     enum rlog_outcome outcome;
     uint64_t version;      /* state version after the transaction; RLOG_REPEATED: after the first */
     struct bytes response; /* RLOG_REPEATED: the stored sealed response, borrowed until publish */
-    struct bytes conflict; /* RLOG_CONFLICTED: the key or prefix, borrowed during the call; empty
-                              when a stage operation found no stage open, or another's */
+    struct bytes conflict; /* RLOG_CONFLICTED: the key or prefix, borrowed during the call. It is
+                              RLOG_FOLLOWING when following decides. Empty when a stage operation
+                              found no stage open, or another's, and when a version does not fit */
     uint64_t stage;        /* number of the staged tree that is open afterwards; 0: none */
 };
 
 /* Counters that live beside the tree and travel in snapshots. */
 struct rlog_machine {
     struct store *store;
+    struct rlog_wal *wal;   /* NULL, or the ring that apply fills; borrowed (rlog_wal.h) */
     uint64_t version;       /* version of the replicated keys */
     uint64_t local_version; /* version of the local keys */
     int64_t time_ms;        /* cluster time of the last applied entry; never falls */
     uint16_t feature;
+    bool following;        /* RLOG_FOLLOWING exists */
     bool staging;          /* a staged tree is open; no snapshot is created meanwhile */
     uint64_t stage;        /* number of the staged tree: local_version when it began; 0: none */
     uint64_t stage_newest; /* newest version in the staged tree */

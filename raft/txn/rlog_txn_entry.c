@@ -254,9 +254,8 @@ static enum status check_txn(struct rlog_prior *prior, struct bytes txn)
     while (st == ST_OK);
     if (st != ST_NOT_FOUND)
         return st;
-    do
-        st = rlog_entry_op_next(prior, &view.ops, &op);
-    while (st == ST_OK);
+    while ((st = rlog_entry_op_next(prior, &view.ops, &op)) == ST_OK)
+        TRY(rlog_op_check(&op));
     return st == ST_NOT_FOUND ? ST_OK : st;
 }
 

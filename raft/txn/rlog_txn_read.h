@@ -35,14 +35,40 @@ enum rlog_op_kind {
     RLOG_OP_STAGE_SWAP = 6,
     RLOG_OP_STAGE_DROP = 7,
     RLOG_OP_PUT_RETAIN = 9,
+    RLOG_OP_WAL = 11,
+    RLOG_OP_STAGE_NEWEST = 12,
+    RLOG_OP_STAGE_SWAP_AT = 13,
+    RLOG_OP_RAISE = 14,
 };
 
 struct rlog_op {
     enum rlog_op_kind kind;
-    struct bytes key, value;
-    uint64_t created, modified;
+    struct bytes key, value; /* RLOG_OP_WAL: `value` is the run, which rlog_wal_check checks */
+    uint64_t created;        /* RLOG_OP_STAGE_SWAP_AT: cluster time, ms */
+    uint64_t modified;       /* also the version of RLOG_OP_STAGE_NEWEST and the kinds after it */
     struct store_retain retain; /* arguments of RLOG_OP_PUT_RETAIN */
 };
+
+/* At least as many bytes as rlog_op_encode appends. */
+static inline size_t rlog_op_bytes_max(const struct rlog_op *op)
+{
+    enum { FRAME = 64 }; /* kind, lengths, versions and a range, each varint as long as can be */
+    return FRAME + op->key.len + op->value.len;
+}
+/* Append a valid operation to a sequence. A failure shows in buf_status. */
+void rlog_op_encode(const struct rlog_op *op, struct buf *out);
+
+/* Whether a precondition or an operation is within its bounds. */
+bool rlog_need_valid(const struct rlog_need *need);
+bool rlog_op_valid(const struct rlog_op *op);
+/* Whether the encoding of an operation has a key, a version, and a value. */
+bool rlog_op_has_key(enum rlog_op_kind kind);
+bool rlog_op_has_version(enum rlog_op_kind kind);
+bool rlog_op_has_value(enum rlog_op_kind kind);
+/* The strict check of an operation that was read: of the run that it carries. ST_INVALID,
+ * ST_TOO_BIG. */
+NODISCARD enum status rlog_op_check(const struct rlog_op *op);
+bool rlog_id_is_zero(const struct rlog_request_id *id); /* no request has this id */
 
 struct rlog_txn_view {
     bool has_id;

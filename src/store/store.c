@@ -240,7 +240,13 @@ static void carry_over(struct store *store, struct bytes keep)
         store_tree_graft(w, &store->staged, keep, kept, hidden);
 }
 
-void store_stage_swap(struct store *store, struct bytes keep, uint64_t version)
+void store_stage_newest(struct store *store, struct bytes prefix, uint64_t version)
+{
+    ASSERT(store->staging);
+    store_tree_raise(&store->writer, &store->staged, prefix, version);
+}
+
+void store_stage_swap_as_is(struct store *store, struct bytes keep)
 {
     ASSERT(store->staging);
     ASSERT(store->floor == NULL || bytes_eq(store_node_prefix(store->floor), keep));
@@ -248,9 +254,16 @@ void store_stage_swap(struct store *store, struct bytes keep, uint64_t version)
         carry_over(store, keep);
     drop(store, store->live.root);
     store->live.root = store->staged.root;
-    store->live.newest = MAX(MAX(store->live.newest, store->staged.newest), version);
+    store->live.newest = MAX(store->live.newest, store->staged.newest);
     store->staged = (struct store_tree){0};
     store->staging = false;
+    floor_drop(store);
+}
+
+void store_stage_swap(struct store *store, struct bytes keep, uint64_t version)
+{
+    store_stage_swap_as_is(store, keep);
+    store->live.newest = MAX(store->live.newest, version);
     floor_set(store, keep, version);
 }
 

@@ -75,6 +75,11 @@ void store_stage_put(struct store *store, struct bytes key, struct bytes value, 
  * keys below `keep` are dropped. `keep` is the same at every swap; if it is empty, no present key
  * stays. The newest versions of the replaced parts become `version`. */
 void store_stage_swap(struct store *store, struct bytes keep, uint64_t version);
+/* As store_stage_swap, but the newest versions of the replaced parts are those of the staged tree,
+ * as if every change had been made to this store. They may be below what readers saw before. */
+void store_stage_swap_as_is(struct store *store, struct bytes keep);
+/* As store_raise_newest, for the staged tree. */
+void store_stage_newest(struct store *store, struct bytes prefix, uint64_t version);
 void store_stage_drop(struct store *store); /* drop the staged tree, if there is one */
 
 /* Load into an empty store before its first publish (restart from a snapshot): like store_put with

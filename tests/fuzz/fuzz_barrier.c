@@ -58,18 +58,19 @@ static void as_ring(struct bytes input)
     free(ring);
 }
 
-static void as_handover(struct bytes input)
+static void as_link(struct bytes input)
 {
-    struct secret old = {0}, next = {0};
+    const struct barrier_link link = {BYTES(BARRIER_SUPERSEDED), input};
+    struct secret next = {0};
+    struct aead *old = NULL;
     int64_t time_ms;
-    if (secret_dup(bytes_of(key, sizeof key), &old) != ST_OK)
+    if (aead_new(bytes_of(key, sizeof key), &old) != ST_OK)
         abort();
-    enum status st = superseded_open(&old, input, &next);
-    if (st == ST_OK &&
-        (next.len != SEAL_KEY_BYTES || barrier_superseded_time(input, &time_ms) != ST_OK))
+    enum status st = link_open(old, &link, &next);
+    if (st == ST_OK && (next.len != SEAL_KEY_BYTES || barrier_link_time(input, &time_ms) != ST_OK))
         abort();
     secret_done(&next);
-    secret_done(&old);
+    aead_free(old);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -77,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct bytes input = bytes_of(data, size);
     as_key(input);
     as_seal_record(input);
-    as_handover(input);
+    as_link(input);
     if (size <= 64 * 1024)
         as_ring(input);
     return 0;

@@ -519,6 +519,7 @@ static void node_down(void)
 
 static void set_mode(unsigned mode)
 {
+    static const char *const only[] = {ONLY, NULL};
     struct world *w = &edge.w;
     w->node.active = true;
     w->node.perf_standby = false;
@@ -527,7 +528,7 @@ static void set_mode(unsigned mode)
     edge.http = (struct front_http){.worker = w->worker,
                                     .peers = (mode & MODE_PEERS) != 0,
                                     .is_member = is_member,
-                                    .only = (mode & MODE_ONLY) != 0 ? ONLY : NULL,
+                                    .only = (mode & MODE_ONLY) != 0 ? only : NULL,
                                     .require_request_header = (mode & MODE_HEADER) != 0};
 }
 

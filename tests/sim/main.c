@@ -105,7 +105,7 @@ int main(int argc, char **argv)
         setvbuf(stdout, NULL, _IOLBF, 0);
     if (strcmp(what, "--self-test") == 0) {
         printf("%u passed, 0 failed\n", selftest_core() + selftest_fs() + selftest_lin() +
-                                            selftest_front() + selftest_trail());
+                                            selftest_front() + selftest_trail() + selftest_wal());
         return 0;
     }
     if ((strcmp(what, "--campaign") == 0 || strcmp(what, "--runs") == 0) && a.n_rest == 3) {

@@ -18,5 +18,6 @@ unsigned selftest_fs(void);
 unsigned selftest_lin(void);
 unsigned selftest_front(void);
 unsigned selftest_trail(void);
+unsigned selftest_wal(void);
 
 #endif

@@ -60,6 +60,57 @@ static void an_entry_is_explained(void **state)
     buf_done(&entry);
 }
 
+static void what_a_follower_applies_is_explained(void **state)
+{
+    (void)state;
+    struct buf entry = {0};
+    golden_read("entry-2-follow.bin", &entry);
+    assert_entry_reads(
+        buf_bytes(&entry),
+        "cluster time 2023-11-14T22:13:20.123Z, feature 4, 2 transactions\n"
+        "  transaction 0\n"
+        "    needs s/common/authority/0 at 7\n"
+        "    needs s/common/authority/1 at 8\n"
+        "    needs s/common/authority/2 at 9\n"
+        "    needs s/data/secrets/00000007 at 1\n"
+        "    needs nothing newer than 5 below s/policy/\n"
+        "    put s/data/secrets/00000007 (6 bytes)\n"
+        "    put s/elsewhere (10 bytes)\n"
+        "    delete s/data/secrets/00000007\n"
+        "  transaction 1\n"
+        "    needs l/dr/role at 3\n"
+        "    begin a staged tree\n"
+        "    stage s/ (0 bytes), created 0, changed 0\n"
+        "    stage newest change below s/dir/: 300\n"
+        "    swap the staged tree in at version 1000, cluster time 2023-11-14T22:13:20.123Z\n"
+        "    follow a run of the WAL (132 bytes)\n"
+        "      at version 1, cluster time 2023-11-14T22:13:20.123Z\n"
+        "        put s/a (5 bytes)\n"
+        "        delete s/b\n"
+        "        delete all below s/dir/\n"
+        "        put s/c (1 bytes), then bytes 5 to 305 of what is there\n"
+        "      at version 2, cluster time 2023-11-14T22:13:20.123Z\n"
+        "      jump to version 1000, cluster time 2023-11-14T22:13:20.123Z\n"
+        "      at version 1001, cluster time 2023-11-14T22:13:20.123Z\n"
+        "        put s/d (0 bytes)\n"
+        "    raise the version to 70000\n");
+    buf_done(&entry);
+}
+
+/* As the text of an entry that a later check would refuse. */
+static void a_malformed_run_is_said(void **state)
+{
+    (void)state;
+    struct buf entry = {0};
+    buf_add(&entry, BYTES("\2\0\4\0\0\0\0\0\0\0\0\0\1\0\0\0\x7\1\0\0\3\xB\1x"));
+    assert_entry_reads(buf_bytes(&entry),
+                       "cluster time 1970-01-01T00:00:00.000Z, feature 4, 1 transactions\n"
+                       "  transaction 0\n"
+                       "    follow a run of the WAL (1 bytes)\n"
+                       "      malformed run\n");
+    buf_done(&entry);
+}
+
 static void what_cannot_be_read_is_said(void **state)
 {
     (void)state;
@@ -117,6 +168,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_entry_is_explained),
+        cmocka_unit_test(what_a_follower_applies_is_explained),
+        cmocka_unit_test(a_malformed_run_is_said),
         cmocka_unit_test(what_cannot_be_read_is_said),
         cmocka_unit_test(keys_that_do_not_print_are_escaped),
         cmocka_unit_test(content_is_explained),

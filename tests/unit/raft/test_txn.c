@@ -35,6 +35,24 @@ static void encode_all(struct buf *out)
     rlog_txn_done(&b);
 }
 
+/* The operations of a cluster that follows another. */
+static void encode_follow(struct buf *out)
+{
+    struct rlog_txn_builder b = {0};
+    struct buf run = {0};
+    golden_read("wal-1.bin", &run);
+    rlog_txn_need_key(&b, BYTES("l/dr/role"), 3);
+    rlog_txn_stage_begin(&b);
+    rlog_txn_stage_put(&b, BYTES("s/"), BYTES(""), 0, 0);
+    rlog_txn_stage_newest(&b, BYTES("s/dir/"), 300);
+    rlog_txn_stage_swap_at(&b, 1000, 1700000000123);
+    rlog_txn_wal(&b, buf_bytes(&run));
+    rlog_txn_raise(&b, 70000);
+    assert_status(rlog_txn_encode(&b, out), ST_OK);
+    rlog_txn_done(&b);
+    buf_done(&run);
+}
+
 /* A transaction of one put. */
 static void encode_put(const char *key, size_t value_bytes, uint8_t fill, struct buf *out)
 {
@@ -192,9 +210,33 @@ static void keys_outside_the_segments_are_refused(void **state)
                                        BYTES("\5\3l/a\1\1\0"),
                                        BYTES("\5\3s/a\0\1\0"),
                                        BYTES("\5\3s/a\2\1\0"),
+                                       BYTES("\5\2s/\0\0\1x"), /* a value at the segment's key */
+                                       BYTES("\5\2l/\0\0\0"),
+                                       BYTES("\5\2s/\2\1\0"),
+                                       BYTES("\xB\0"),
+                                       BYTES("\xB\1x"),
+                                       BYTES("\xC\2l/\1"),
+                                       BYTES("\xC\1s\1"),
+                                       BYTES("\xC\2s/\0"),
+                                       BYTES("\xC\2s/\x81\x80\x80\x80\x80\x80\x80\x80\x40"),
+                                       BYTES("\xD\0\0"),
+                                       BYTES("\xD\1"),
+                                       BYTES("\xD\1\x80\x80\x80\x80\x80\x80\x80\x80\x40"),
+                                       BYTES("\xE\0"),
+                                       BYTES("\xE\x81\x80\x80\x80\x80\x80\x80\x80\x40"),
+                                       BYTES("\xF\1"),
+                                       BYTES("\x21\3s/a\0"),
                                        BYTES("\5\3s/a\1\x80\x80\x80\x80\x80\x80\x80\x80\x80\1\0")};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
         assert_status(check_made(BYTES(""), bad[i]), ST_INVALID);
+    static const struct bytes good[] = {BYTES("\5\2s/\0\0\0"),
+                                        BYTES("\5\2s/\7\7\0"),
+                                        BYTES("\xC\2s/\1"),
+                                        BYTES("\xD\1\0"),
+                                        BYTES("\xE\x80\x80\x80\x80\x80\x80\x80\x80\x40"),
+                                        BYTES("\xB\x15\1\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")};
+    for (size_t i = 0; i < ARRAY_LEN(good); i++)
+        assert_status(check_made(BYTES(""), good[i]), ST_OK);
     assert_status(check_made(BYTES("\2\2s/\0"), BYTES("")), ST_OK);
     assert_status(check_made(BYTES("\2\2l/\0"), BYTES("")), ST_OK);
     static const struct bytes bad_needs[] = {BYTES("\1\2s/\0"), BYTES("\2\1s\0"),
@@ -286,6 +328,21 @@ static void touched_keys_are_named_in_their_order(void **state)
     assert_int_equal(t.n[RLOG_TOUCH_DELETE], 1);
     assert_int_equal(t.n[RLOG_TOUCH_DELETE_PREFIX], 1);
     assert_int_equal(t.n[RLOG_TOUCH_ALL], 1);
+    buf_done(&txn);
+}
+
+/* A run of the WAL may change any replicated key. */
+static void what_a_follower_touches_is_named(void **state)
+{
+    (void)state;
+    struct buf txn = {0};
+    struct touched t = {0};
+    encode_follow(&txn);
+    assert_status(rlog_txn_check(buf_bytes(&txn)), ST_OK);
+    rlog_txn_touch_ops(buf_bytes(&txn), on_touch, &t);
+    assert_string_equal(t.keys, ";s/;");
+    assert_int_equal(t.n[RLOG_TOUCH_ALL], 1);
+    assert_int_equal(t.n[RLOG_TOUCH_DELETE_PREFIX], 1);
     buf_done(&txn);
 }
 
@@ -572,7 +629,7 @@ static void a_damaged_entry_is_refused(void **state)
     struct buf more = {0};
     buf_clear(&entry);
     buf_clear(&txn);
-    encode_write(1, 3, true, &txn);
+    encode_follow(&txn);
     encode_write(2, 3, true, &more);
     assert_status(rlog_entry_encode(RLOG_FEATURE_FIRST, 1,
                                     (struct bytes[]){buf_bytes(&txn), buf_bytes(&more)}, 2, &entry),
@@ -669,6 +726,15 @@ static void the_entry_format_has_not_changed(void **state)
                           &entry),
         ST_OK);
     assert_golden("entry-2.bin", buf_bytes(&entry));
+    buf_clear(&txn);
+    buf_clear(&entry);
+    encode_follow(&txn);
+    assert_status(rlog_entry_encode(RLOG_FEATURE_DR, 1700000000123,
+                                    (struct bytes[]){buf_bytes(&small), buf_bytes(&txn)}, 2,
+                                    &entry),
+                  ST_OK);
+    assert_status(rlog_entry_check(buf_bytes(&entry)), ST_OK);
+    assert_golden("entry-2-follow.bin", buf_bytes(&entry));
     buf_done(&txn);
     buf_done(&small);
     buf_done(&more);
@@ -686,6 +752,7 @@ int main(void)
         cmocka_unit_test(an_id_of_zeroes_is_refused),
         cmocka_unit_test(what_exceeds_a_limit_is_too_big),
         cmocka_unit_test(touched_keys_are_named_in_their_order),
+        cmocka_unit_test(what_a_follower_touches_is_named),
         cmocka_unit_test(an_entry_gives_its_transactions_back),
         cmocka_unit_test(an_entry_of_a_time_after_the_year_9998_is_refused),
         cmocka_unit_test(transactions_refer_to_what_the_one_before_needs),

@@ -233,6 +233,40 @@ static uint64_t count(struct fixture *f, const char *prefix)
     return n;
 }
 
+static uint64_t newest(struct fixture *f, const char *prefix)
+{
+    struct store_pin pin;
+    assert_status(store_pin(f->store, "test", 0, &pin), ST_OK);
+    uint64_t version = store_newest(&pin, bytes_str(prefix));
+    store_unpin(&pin);
+    return version;
+}
+
+static void a_tree_may_be_swapped_in_with_its_own_newest_versions(void **ctx)
+{
+    struct fixture *f = *ctx;
+    store_stage_begin(f->store);
+    swap(f, 50); /* what it sets ends with the next swap */
+    assert_int_equal(newest(f, "s/x"), 50);
+    store_stage_begin(f->store);
+    store_stage_put(f->store, BYTES("s/"), BYTES(""), 0, 0);
+    stage(f, "s/a/1", "x");
+    stage(f, "s/a/2", "x");
+    store_stage_newest(f->store, BYTES("s/a/"), 9);
+    stage(f, "s/b", "x");
+    store_stage_newest(f->store, BYTES("s/"), 12);
+    store_stage_swap_as_is(f->store, BYTES("l/"));
+    store_publish(f->store, 60);
+    assert_string_equal(content(f), "l/= l/node=mine s/= s/a/1=x s/a/2=x s/b=x");
+    assert_int_equal(newest(f, "s/"), 12);
+    assert_int_equal(newest(f, "s/c"), 12);
+    assert_int_equal(newest(f, "s/a/"), 9);
+    assert_int_equal(newest(f, "s/a/3"), 9);
+    assert_int_equal(newest(f, "s/a/1"), 7);
+    assert_int_equal(newest(f, "s/b"), 7);
+    assert_int_equal(newest(f, "l/"), 3);
+}
+
 static void counts_follow_the_swap(void **ctx)
 {
     struct fixture *f = *ctx;
@@ -287,6 +321,7 @@ int main(void)
         WITH_STORE(beginning_again_drops_what_was_staged),
         WITH_STORE(restored_keys_have_the_versions_given),
         WITH_STORE(a_reset_keeps_pinned_readers_whole),
+        WITH_STORE(a_tree_may_be_swapped_in_with_its_own_newest_versions),
         WITH_STORE(counts_follow_the_swap),
         WITH_STORE(counts_follow_a_load),
     };
