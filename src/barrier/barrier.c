@@ -3,34 +3,6 @@
 
 #include "base/mem.h"
 
-enum { ROOT_BYTES = 32, SALT_BYTES = 32 };
-
-static struct bytes ring_name(enum barrier_ring ring)
-{
-    return ring == BARRIER_SHARED ? BYTES(BARRIER_KEYRING) : BYTES(BARRIER_LOCAL_KEYRING);
-}
-
-static struct bytes ring_record(const struct barrier_records *records, enum barrier_ring ring)
-{
-    return ring == BARRIER_SHARED ? records->keyring : records->local_keyring;
-}
-
-static void keys_done(struct barrier_keys *keys)
-{
-    secret_done(&keys->root);
-    secret_done(&keys->salt);
-    for (int i = 0; i < BARRIER_RINGS; i++)
-        ring_done(&keys->rings[i]);
-    mem_wipe(keys, sizeof *keys);
-}
-
-void keys_free(struct barrier_keys **keys)
-{
-    if (*keys != NULL)
-        keys_done(*keys);
-    mem_free(*keys);
-}
-
 enum status barrier_new(struct barrier **ret_barrier)
 {
     struct barrier *b = mem_zalloc(sizeof *b);
@@ -63,8 +35,7 @@ bool barrier_is_sealed(const struct barrier *b)
     return atomic_load(&b->sealed);
 }
 
-/* Make every cipher context take its keys again. The barrier's lock is held. */
-static void clear_ciphers(struct barrier *b)
+void barrier_clear_ciphers(struct barrier *b)
 {
     ASSERT(lock_is_held(&b->lock));
     atomic_fetch_add(&b->epoch, 1);
@@ -82,68 +53,8 @@ void barrier_seal(struct barrier *b)
     atomic_store(&b->sealed, true);
     keys_done(&b->keys);
     ASSERT(b->keys.root.len == 0 && b->keys.salt.len == 0);
-    clear_ciphers(b);
+    barrier_clear_ciphers(b);
     lock_drop(&b->lock);
-}
-
-static struct ring_mark mark_of(struct bytes record)
-{
-    struct ring_mark mark = {0};
-    if (record.len >= RING_OVERHEAD) {
-        memcpy(mark.data, record.data + 1, AEAD_NONCE_BYTES);
-        memcpy(mark.data + AEAD_NONCE_BYTES, record.data + record.len - AEAD_TAG_BYTES,
-               AEAD_TAG_BYTES);
-    }
-    return mark;
-}
-
-static bool mark_eq(const struct ring_mark *a, const struct ring_mark *b)
-{
-    return memcmp(a->data, b->data, sizeof a->data) == 0;
-}
-
-/* Decrypt the salt, which is stored like any value of the shared ring. */
-static enum status open_salt(const struct ring *ring, struct bytes stored, struct secret *ret_salt)
-{
-    uint8_t salt[SALT_BYTES + BARRIER_OVERHEAD];
-    struct aead *a = NULL;
-    uint32_t term;
-    size_t n = 0;
-
-    if (stored.len != sizeof salt)
-        return ST_CORRUPT;
-    TRY(value_term(stored, &term));
-    const struct ring_term *found = ring_find(ring, term);
-    if (found == NULL)
-        return ST_CORRUPT;
-    TRY(aead_new(secret_bytes(&found->key), &a));
-    enum status st = value_decrypt(a, BYTES(BARRIER_SALT), stored, salt, &n);
-    ASSERT(st != ST_OK || n == SALT_BYTES);
-    aead_free(a);
-    if (st == ST_OK)
-        st = secret_dup(bytes_of(salt, n), ret_salt);
-    mem_wipe(salt, sizeof salt);
-    return st;
-}
-
-static enum status open_rings(struct barrier_keys *keys, const struct barrier_records *records,
-                              struct reason *reason)
-{
-    struct aead *root = NULL;
-    ASSERT(keys->root.len == ROOT_BYTES);
-    enum status st = aead_new(secret_bytes(&keys->root), &root);
-    for (enum barrier_ring i = BARRIER_SHARED; st == ST_OK && i < BARRIER_RINGS; i++) {
-        struct bytes record = ring_record(records, i);
-        if (i == BARRIER_LOCAL && record.len == 0)
-            break; /* the local ring may be absent: upkeep makes it */
-        st = ring_decode(record, root, ring_name(i), &keys->rings[i]);
-        keys->marks[i] = mark_of(record);
-        if (st != ST_OK)
-            reason_set(reason, "the stored key ring %.*s does not open with the root key",
-                       (int)ring_name(i).len, (const char *)ring_name(i).data);
-    }
-    aead_free(root);
-    return st;
 }
 
 static enum status open_all(struct barrier_keys *keys, const struct seal *seal,
@@ -153,16 +64,14 @@ static enum status open_all(struct barrier_keys *keys, const struct seal *seal,
         reason_set(reason, "the cluster is not initialised");
         return ST_NOT_FOUND;
     }
-    TRY(seal_unwrap(seal, records->seal, &keys->root, reason));
-    TRY(open_rings(keys, records, reason));
-    enum status st = open_salt(&keys->rings[BARRIER_SHARED], records->salt, &keys->salt);
-    if (st != ST_OK)
-        reason_set(reason, "the stored salt does not open with the key ring");
+    struct secret root = {0};
+    TRY(seal_unwrap(seal, records->seal, &root, reason));
+    enum status st = keys_open(&root, NULL, records, keys, reason);
+    secret_done(&root);
     return st;
 }
 
-/* Begin the counts of a new active term: nothing is granted yet. The lock is held. */
-static void set_unpaid(struct barrier *b, enum barrier_ring ring)
+void barrier_set_unpaid(struct barrier *b, enum barrier_ring ring)
 {
     ASSERT(lock_is_held(&b->lock));
     atomic_store(&b->prepaid[ring], 0);
@@ -170,24 +79,16 @@ static void set_unpaid(struct barrier *b, enum barrier_ring ring)
     atomic_store(&b->lacking[ring], b->keys.rings[ring].n == 0);
 }
 
-/* Move the keys into `b`, which has none, and wipe `keys`. The lock is held. */
-static void put_keys(struct barrier *b, struct barrier_keys *keys)
+void barrier_take_keys(struct barrier *b, struct barrier_keys *keys, uint64_t restored)
 {
     ASSERT(b->keys.root.len == 0);
     ASSERT(keys->root.len == ROOT_BYTES && keys->salt.len == SALT_BYTES);
     ASSERT(keys->rings[BARRIER_SHARED].n > 0);
     b->keys = *keys;
     mem_wipe(keys, sizeof *keys);
-    clear_ciphers(b);
-}
-
-/* put_keys, for the first keys or the keys of another state: no uses of these keys are granted
- * yet. */
-static void take_keys(struct barrier *b, struct barrier_keys *keys, uint64_t restored)
-{
-    put_keys(b, keys);
+    barrier_clear_ciphers(b);
     for (enum barrier_ring i = BARRIER_SHARED; i < BARRIER_RINGS; i++)
-        set_unpaid(b, i);
+        barrier_set_unpaid(b, i);
     atomic_store(&b->restored, restored);
 }
 
@@ -197,7 +98,7 @@ static enum status keys_install(struct barrier *b, struct barrier_keys *keys, ui
     lock_take(&b->lock);
     bool sealed = atomic_load(&b->sealed);
     if (sealed) {
-        take_keys(b, keys, restored);
+        barrier_take_keys(b, keys, restored);
         atomic_store(&b->sealed, false);
     }
     lock_drop(&b->lock);
@@ -240,9 +141,9 @@ static enum status create_ring(struct barrier_keys *keys, struct aead *root, str
                                enum barrier_ring ring, int64_t time_ms, struct buf *ret_record)
 {
     TRY(ring_grow(&keys->rings[ring], env, time_ms));
-    TRY(ring_encode(&keys->rings[ring], root, env, ring_name(ring), ret_record));
+    TRY(ring_encode(&keys->rings[ring], root, env, keys_ring_name(ring), ret_record));
     ASSERT(ring_shaped(buf_bytes(ret_record)));
-    keys->marks[ring] = mark_of(buf_bytes(ret_record));
+    keys->marks[ring] = keys_mark(buf_bytes(ret_record));
     return ST_OK;
 }
 
@@ -294,139 +195,6 @@ void barrier_created_done(struct barrier_created *created)
     *created = (struct barrier_created){0};
 }
 
-/* Whether `next` has every key of `old`: values are stored under each. */
-static bool ring_extends(const struct ring *next, const struct ring *old)
-{
-    for (unsigned i = 0; i < old->n; i++) {
-        const struct ring_term *term = ring_find(next, old->terms[i].term);
-        if (term == NULL ||
-            !bytes_eq_secret(secret_bytes(&term->key), secret_bytes(&old->terms[i].key)))
-            return false;
-    }
-    return true;
-}
-
-static bool has_rotated(struct ring *old, struct ring *next)
-{
-    return old->n == 0 || next->n == 0 || ring_active(next)->term != ring_active(old)->term;
-}
-
-/* Take the new terms of one ring. The caller holds the lock; the barrier is unsealed. */
-static enum status follow_ring(struct barrier *b, enum barrier_ring ring, struct bytes record)
-{
-    struct ring *old = &b->keys.rings[ring];
-    struct ring_mark mark = mark_of(record);
-    struct ring next = {0};
-    struct aead *root = NULL;
-
-    ASSERT(lock_is_held(&b->lock));
-    if (mark_eq(&mark, &b->keys.marks[ring]))
-        return ST_OK;
-    TRY(aead_new(secret_bytes(&b->keys.root), &root));
-    enum status st = ring_decode(record, root, ring_name(ring), &next);
-    aead_free(root);
-    if (st == ST_OK && !ring_extends(&next, old))
-        st = ST_CORRUPT;
-    if (st != ST_OK) {
-        ring_done(&next);
-        return st;
-    }
-    bool rotated = has_rotated(old, &next);
-    ASSERT(next.n >= old->n); /* a new ring has all keys of the old one */
-    ring_done(old);
-    *old = next;
-    b->keys.marks[ring] = mark;
-    if (rotated) {
-        set_unpaid(b, ring);
-        clear_ciphers(b);
-    }
-    return ST_OK;
-}
-
-/* Open everything that the root key encrypts. */
-static enum status open_under(const struct secret *root, const struct barrier_records *records,
-                              struct barrier_keys *keys, struct reason *reason)
-{
-    TRY(secret_dup(secret_bytes(root), &keys->root));
-    TRY(open_rings(keys, records, reason));
-    enum status st = open_salt(&keys->rings[BARRIER_SHARED], records->salt, &keys->salt);
-    if (st != ST_OK)
-        reason_set(reason, "the stored salt does not open with the key ring");
-    return st;
-}
-
-/* Take the new root key from the superseded record, then all keys under the new root key. The
- * caller holds the lock; the barrier is unsealed. ST_CORRUPT: the present root key does not open
- * the superseded record, or the rings lack keys. */
-static enum status follow_rekeyed(struct barrier *b, const struct barrier_records *records)
-{
-    CLEANUP(keys_free) struct barrier_keys *next = mem_zalloc(sizeof *next);
-    struct secret root = {0};
-    if (next == NULL)
-        return ST_NOMEM;
-    ASSERT(!atomic_load(&b->sealed));
-    TRY(superseded_open(&b->keys.root, records->superseded, &root));
-    enum status st = open_under(&root, records, next, NULL);
-    secret_done(&root);
-    for (int i = 0; st == ST_OK && i < BARRIER_RINGS; i++)
-        st = ring_extends(&next->rings[i], &b->keys.rings[i]) ? ST_OK : ST_CORRUPT;
-    TRY(st);
-    bool rotated[BARRIER_RINGS];
-    for (int i = 0; i < BARRIER_RINGS; i++)
-        rotated[i] = has_rotated(&b->keys.rings[i], &next->rings[i]);
-    keys_done(&b->keys);
-    put_keys(b, next);
-    for (enum barrier_ring i = BARRIER_SHARED; i < BARRIER_RINGS; i++)
-        if (rotated[i])
-            set_unpaid(b, i);
-    return ST_OK;
-}
-
-/* Take a new root key and its rings; if there is none, new terms of the rings. The caller holds the
- * lock; the barrier is unsealed. */
-static enum status follow_rings(struct barrier *b, const struct barrier_records *records)
-{
-    struct ring_mark mark = mark_of(records->keyring);
-    enum status st = ST_CORRUPT;
-    ASSERT(!atomic_load(&b->sealed));
-    ASSERT(b->keys.root.len == ROOT_BYTES);
-    if (records->superseded.len != 0 && !mark_eq(&mark, &b->keys.marks[BARRIER_SHARED]))
-        st = follow_rekeyed(b, records);
-    if (st != ST_CORRUPT)
-        return st;
-    for (enum barrier_ring i = BARRIER_SHARED; i < BARRIER_RINGS; i++)
-        TRY(follow_ring(b, i, ring_record(records, i)));
-    return ST_OK;
-}
-
-/* Take the keys of a restored state. The caller holds the lock; the barrier is unsealed. */
-static enum status follow_restored(struct barrier *b, const struct barrier_records *records)
-{
-    CLEANUP(keys_free) struct barrier_keys *next = mem_zalloc(sizeof *next);
-    if (next == NULL)
-        return ST_NOMEM;
-    TRY(open_under(&b->keys.root, records, next, NULL));
-    keys_done(&b->keys);
-    take_keys(b, next, records->restored);
-    return ST_OK;
-}
-
-enum status barrier_follow(struct barrier *b, const struct barrier_records *records)
-{
-    enum status st = ST_OK;
-
-    lock_take(&b->lock);
-    uint64_t restored = atomic_load(&b->restored);
-    if (atomic_load(&b->sealed))
-        st = ST_SEALED;
-    else if (records->restored > restored)
-        st = follow_restored(b, records);
-    else if (records->restored == restored)
-        st = follow_rings(b, records);
-    lock_drop(&b->lock);
-    return st;
-}
-
 uint64_t barrier_restored(const struct barrier *b)
 {
     return atomic_load(&b->restored);
@@ -460,11 +228,19 @@ enum status barrier_unseal_root(struct barrier *b, const struct secret *root,
     keys = mem_zalloc(sizeof *keys);
     if (keys == NULL)
         return ST_NOMEM;
-    enum status st = open_under(root, records, keys, reason);
+    enum status st = keys_open(root, NULL, records, keys, reason);
     if (st == ST_CORRUPT)
         return ST_INVALID;
     TRY(st);
     return keys_install(b, keys, records->restored);
+}
+
+enum status barrier_unseal_as(struct barrier *b, struct barrier *other,
+                              const struct barrier_records *records, struct reason *reason)
+{
+    CLEANUP(secret_done) struct secret root = {0};
+    TRY(copy_root(other, &root));
+    return barrier_unseal_root(b, &root, records, reason);
 }
 
 enum status barrier_hand_over(struct barrier *b, const uint8_t receiver[BOX_PUBLIC_BYTES],
@@ -527,7 +303,7 @@ enum status barrier_check(struct barrier *b, const struct barrier_records *recor
         return ST_NOMEM;
     shared.local_keyring = (struct bytes){0};
     TRY(copy_root(b, &root));
-    enum status st = open_under(&root, &shared, keys, reason);
+    enum status st = keys_open(&root, NULL, &shared, keys, reason);
     secret_done(&root);
     return st == ST_CORRUPT ? ST_INVALID : st;
 }
@@ -559,7 +335,6 @@ enum status barrier_rewrap(struct barrier *b, struct barrier *other, struct env 
     struct aead *root = NULL;
     enum status st = ST_SEALED;
 
-    ASSERT(b != other);
     TRY(copy_root(other, &key));
     lock_take(&b->lock);
     if (!atomic_load(&b->sealed))
@@ -569,11 +344,19 @@ enum status barrier_rewrap(struct barrier *b, struct barrier *other, struct env 
     if (st == ST_OK)
         st = aead_new(secret_bytes(&key), &root);
     if (st == ST_OK)
-        st = ring_encode(&ring, root, env, ring_name(BARRIER_LOCAL), ret_record);
+        st = ring_encode(&ring, root, env, keys_ring_name(BARRIER_LOCAL), ret_record);
     aead_free(root);
     ring_done(&ring);
     secret_done(&key);
     return st;
+}
+
+bool barrier_is_behind(struct barrier *b)
+{
+    lock_take(&b->lock);
+    bool behind = b->keys.local_root.len != 0;
+    lock_drop(&b->lock);
+    return behind;
 }
 
 bool barrier_upkeep_due(struct barrier *b, enum barrier_ring ring)
@@ -603,14 +386,16 @@ enum status barrier_upkeep(struct barrier *b, struct env *env, enum barrier_ring
     if (!atomic_load(&b->sealed)) {
         st = ring_copy(&b->keys.rings[ring], &next);
         if (st == ST_OK)
-            st = aead_new(secret_bytes(&b->keys.root), &root);
+            st = aead_new(
+                secret_bytes(ring == BARRIER_LOCAL ? keys_local_root(&b->keys) : &b->keys.root),
+                &root);
     }
     lock_drop(&b->lock);
     if (st == ST_OK && (grant == 0 || next.n == 0 || ring_active(&next)->uses >= BARRIER_USES_MAX))
         st = ring_grow(&next, env, time_ms);
     if (st == ST_OK) {
         ring_active(&next)->uses += (uint64_t)grant;
-        st = ring_encode(&next, root, env, ring_name(ring), ret_record);
+        st = ring_encode(&next, root, env, keys_ring_name(ring), ret_record);
     }
     aead_free(root);
     ring_done(&next);

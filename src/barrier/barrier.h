@@ -4,8 +4,8 @@
  *   key rings   AES-256 keys by term, encrypted under the root key, stored at s/core/keyring for
  *               replicated keys and l/core/keyring for local ones
  *   salt        for HMACs of bearer values, encrypted under the shared ring, stored at s/core/salt
- *   superseded  the new root key under the superseded root key, for an hour: l/core/handover
- *               (rekey.c)
+ *   links       each new root key under the root key that it superseded: below
+ *               s/core/superseded/ and l/core/superseded/ (chain.c)
  *   values      AES-256-GCM: version u8, term u32, nonce 12, ciphertext, tag 16; version, term and
  *               the whole key of the state are authenticated
  *
@@ -18,6 +18,10 @@
  * 4. The ring counts the uses of each term. Uses are counted in advance, except for the first uses
  *    of a process. At BARRIER_USES_MAX a new term takes over.
  * 5. Random bytes come from the env alone.
+ * 6. The stored seal may wrap a superseded root key, and the local ring may be stored under one: on
+ *    a DR secondary, until it has taken over a new root key of its primary. The links lead to the
+ *    root key that opens the shared ring. Until the local ring is rewrapped, the barrier is
+ *    behind: it keeps the superseded root key too.
  *
  * The barrier does not read or write the state, split the root key, or decide when to unseal. */
 #ifndef HOLDFAST_BARRIER_BARRIER_H
@@ -36,13 +40,26 @@ struct barrier_cipher;
 #define BARRIER_LOCAL_KEYRING "l/core/keyring"
 #define BARRIER_SEAL "s/core/seal"
 #define BARRIER_SALT "s/core/salt"
+/* The links of the chain. A number follows: links that are made later have a greater one. */
+#define BARRIER_LINKS "s/core/superseded/"
+#define BARRIER_LOCAL_LINKS "l/core/superseded/"
+/* The only link below feature level 4 (state/superseded.h). */
 #define BARRIER_SUPERSEDED "l/core/handover"
 
 enum barrier_ring { BARRIER_SHARED, BARRIER_LOCAL, BARRIER_RINGS };
 
+/* A link: a root key, encrypted under the root key that it superseded. */
+struct barrier_link {
+    struct bytes name, record; /* the key of the state, and what is stored there */
+};
+enum { BARRIER_LINKS_MAX = 64 };
+
 /* The records as the state stores them. Functions borrow them until they return. Empty: absent. */
 struct barrier_records {
-    struct bytes seal, keyring, local_keyring, salt, superseded;
+    struct bytes seal, keyring, local_keyring, salt;
+    /* in any order; a link that no reached root key opens leads nowhere, and does no harm */
+    struct barrier_link links[BARRIER_LINKS_MAX];
+    unsigned n_links;
     /* The version at which a restore last replaced the whole state; 0: never. The rings of a
      * restored state need not extend the rings before it. */
     uint64_t restored;
@@ -70,10 +87,16 @@ void barrier_created_done(struct barrier_created *created);
 NODISCARD enum status barrier_unseal(struct barrier *b, const struct seal *seal,
                                      const struct barrier_records *records, struct reason *reason);
 /* The same with the root key itself, as an unsealed node hands it over. ST_INVALID with a reason:
- * not the root key of these records. ST_NOT_FOUND, ST_EXISTS, ST_NOMEM, ST_CRYPTO. */
+ * neither the root key of these records, nor one that links lead to it from. ST_NOT_FOUND,
+ * ST_EXISTS, ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_unseal_root(struct barrier *b, const struct secret *root,
                                           const struct barrier_records *records,
                                           struct reason *reason);
+/* The same with the root key of `other`, or one that links lead to from there. Also ST_SEALED:
+ * `other` is sealed. */
+NODISCARD enum status barrier_unseal_as(struct barrier *b, struct barrier *other,
+                                        const struct barrier_records *records,
+                                        struct reason *reason);
 /* Append the root key for one receiver, as box_seal. Also ST_SEALED. */
 NODISCARD enum status barrier_hand_over(struct barrier *b, const uint8_t receiver[BOX_PUBLIC_BYTES],
                                         struct bytes context, struct buf *out);
@@ -82,10 +105,10 @@ void barrier_seal(struct barrier *b);
 bool barrier_is_sealed(const struct barrier *b);
 
 /* Take over what changed in the stored records: new terms of the rings; a new root key and all keys
- * under it, if the present root key opens the superseded record; after a restore, all keys except
- * the root key. Records that are older than the newest restore that the barrier took over change
- * nothing. ST_SEALED. ST_CORRUPT: the present root key opens neither the rings nor the superseded
- * record; nothing changed, and the caller should seal the barrier. ST_NOMEM, ST_CRYPTO. */
+ * under it, if links lead to it from the present root key; after a restore, all keys of the
+ * restored state. Records that are older than the newest restore that the barrier took over change
+ * nothing. ST_SEALED. ST_CORRUPT: no root key that the links lead to opens the rings; nothing
+ * changed, and the caller should seal the barrier. ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_follow(struct barrier *b, const struct barrier_records *records);
 
 /* `restored` of the records that the present keys came from. Any thread. */
@@ -110,26 +133,46 @@ NODISCARD enum status barrier_check(struct barrier *b, const struct barrier_reco
  * root key. ST_INVALID with a reason. */
 NODISCARD enum status barrier_check_form(const struct barrier_records *records,
                                          struct reason *reason);
-/* Encrypt the local ring of `b` under the root key of `other`. ST_SEALED: one of both barriers is
- * sealed; ST_NOT_FOUND: `b` has no local ring; ST_NOMEM, ST_CRYPTO. */
+/* Whether the local ring is stored under a superseded root key. False while the barrier is sealed.
+ */
+bool barrier_is_behind(struct barrier *b);
+/* Encrypt the local ring of `b` under the root key of `other`, which may be `b`. ST_SEALED: one of
+ * both barriers is sealed; ST_NOT_FOUND: `b` has no local ring; ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_rewrap(struct barrier *b, struct barrier *other, struct env *env,
                                      struct buf *ret_record);
 
-/* Records with a new root key: the seal, the rings, and the superseded record. The caller stores
- * all of them in one transaction, with the records that barrier_follow took last as preconditions,
- * then calls barrier_follow. Zero-initialise. ST_SEALED; ST_NOT_FOUND: there is no local ring yet;
+/* Where a link is to be stored, and when it is made. */
+struct barrier_link_head {
+    struct bytes name;
+    int64_t time_ms; /* cluster time */
+};
+/* Append a link to the root key of `other`: from the root key of `b`; or, if `other` is `b`, from
+ * the superseded root key of its local ring. ST_NOT_FOUND: that barrier is not behind. ST_SEALED,
  * ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status barrier_link(struct barrier *b, struct barrier *other, struct env *env,
+                                   const struct barrier_link_head *head, struct buf *out);
+/* The time at which a link was made. ST_CORRUPT. */
+NODISCARD enum status barrier_link_time(struct bytes record, int64_t *ret_time_ms);
+
+/* Records with a new root key: the seal, the rings, and the link from the superseded root key. The
+ * caller stores all of them in one transaction, with the records that barrier_follow took last as
+ * preconditions, then calls barrier_follow. Zero-initialise. ST_SEALED; ST_NOT_FOUND: there is no
+ * local ring yet; ST_NOMEM, ST_CRYPTO. */
 struct barrier_rekeyed {
-    struct buf seal, keyring, local_keyring, superseded;
+    struct buf seal, keyring, local_keyring, link;
 };
 NODISCARD enum status barrier_rekey(struct barrier *b, struct env *env, const struct seal *seal,
-                                    int64_t time_ms, struct barrier_rekeyed *ret_rekeyed);
+                                    const struct barrier_link_head *head,
+                                    struct barrier_rekeyed *ret_rekeyed);
 void barrier_rekeyed_done(struct barrier_rekeyed *rekeyed);
-/* The time at which a superseded record was made. ST_CORRUPT. */
-NODISCARD enum status barrier_superseded_time(struct bytes record, int64_t *ret_time_ms);
 /* Append a record of the present root key wrapped by `seal`. ST_SEALED, ST_NOMEM, ST_CRYPTO. */
 NODISCARD enum status barrier_reseal(struct barrier *b, struct env *env, const struct seal *seal,
                                      struct buf *ret_record);
+/* Whether `seal` unwraps the present root key from `seal_record`. ST_INVALID with a reason: it does
+ * not open the record, or the record wraps another root key. ST_CORRUPT with a reason; ST_SEALED,
+ * ST_NOMEM, ST_CRYPTO. */
+NODISCARD enum status barrier_check_seal(struct barrier *b, const struct seal *seal,
+                                         struct bytes seal_record, struct reason *reason);
 
 /* Whether a ring needs a new record, because of more granted uses or a new term. False while the
  * barrier is sealed. Also false until this process has encrypted a value, unless the ring is

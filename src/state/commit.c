@@ -1,3 +1,4 @@
+#include "state/following.h"
 #include "state/state_core.h"
 #include "state/state_internal.h"
 
@@ -102,7 +103,7 @@ static void add_reads(const struct state_txn *txn, struct rlog_txn_builder *b)
 static void changes_reserve(const struct state_txn *txn, struct rlog_txn_builder *b)
 {
     enum { NEED = 16, OP = 32 + BARRIER_OVERHEAD };
-    size_t needs = sizeof STATE_RESTORED + NEED, ops = 0;
+    size_t needs = sizeof STATE_RESTORED + sizeof STATE_SYNCED + 2 * NEED, ops = 0;
     SET_FOR (item, &txn->keys)
         needs += item->key.len + NEED;
     SET_FOR (item, &txn->prefixes)
@@ -132,7 +133,7 @@ static enum status add_id(const struct state_txn *txn, struct state_commit *c,
 }
 
 /* Take the keys of a restored state before the commit encrypts values for that state. The keys of a
- * still later restore do no harm: the precondition on STATE_RESTORED fails then. */
+ * still later restore do no harm: a precondition of the commit fails then. */
 static enum status follow_restored(const struct state_txn *txn, uint64_t restored)
 {
     struct barrier *barrier = txn->state->barrier;
@@ -149,9 +150,12 @@ static enum status changes_encode(const struct state_txn *txn, struct state_comm
     uint64_t restored = core_restored(&txn->pin);
     TRY(follow_restored(txn, restored));
     changes_reserve(txn, &b);
-    rlog_txn_need_key(&b, BYTES(STATE_RESTORED), restored);
+    rlog_txn_need_key(&b, BYTES(STATE_RESTORED), core_modified(&txn->pin, BYTES(STATE_RESTORED)));
+    rlog_txn_need_key(&b, BYTES(STATE_SYNCED), core_modified(&txn->pin, BYTES(STATE_SYNCED)));
     add_reads(txn, &b);
     TRY(add_writes(txn, &b));
+    if (txn->more != NULL)
+        txn->more->add(txn->more, &b);
     TRY(add_id(txn, c, &b));
     buf_clear(&c->encoded);
     return rlog_txn_encode(&b, &c->encoded);

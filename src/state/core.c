@@ -1,7 +1,9 @@
+#include "state/following.h"
 #include "state/state_core.h"
-#include "state/state_internal.h"
+#include "state/superseded.h"
 
 #include "base/mem.h"
+#include "text/value.h"
 
 #include <assert.h>
 
@@ -13,28 +15,44 @@ static struct bytes value_at(const struct store_pin *pin, const char *key)
     return store_get(pin, bytes_str(key), &item) == ST_OK ? item.value : (struct bytes){0};
 }
 
-uint64_t core_restored(const struct store_pin *pin)
+uint64_t core_modified(const struct store_pin *pin, struct bytes key)
 {
     struct store_item item;
-    return store_get(pin, BYTES(STATE_RESTORED), &item) == ST_OK ? item.modified : 0;
+    return store_get(pin, key, &item) == ST_OK ? item.modified : 0;
 }
 
-static struct barrier_records records_at(const struct store_pin *pin)
+uint64_t core_restored(const struct store_pin *pin)
 {
-    return (struct barrier_records){
-        .seal = value_at(pin, BARRIER_SEAL),
+    int64_t synced = 0;
+    if (text_int_parse(value_at(pin, STATE_SYNCED), &synced) != ST_OK || synced < 0)
+        synced = 0; /* absent: no primary's state replaced this cluster's */
+    return MAX(core_modified(pin, BYTES(STATE_RESTORED)), (uint64_t)synced);
+}
+
+/* The stored seal that the nodes of this cluster open. */
+static struct bytes seal_at(const struct store_pin *pin)
+{
+    struct bytes own = value_at(pin, STATE_DR_SEAL);
+    return own.len != 0 ? own : value_at(pin, BARRIER_SEAL);
+}
+
+void core_read(const struct store_pin *pin, struct core_records *ret)
+{
+    ret->records = (struct barrier_records){
+        .seal = seal_at(pin),
         .keyring = value_at(pin, BARRIER_KEYRING),
         .local_keyring = value_at(pin, BARRIER_LOCAL_KEYRING),
         .salt = value_at(pin, BARRIER_SALT),
-        .superseded = value_at(pin, BARRIER_SUPERSEDED),
         .restored = core_restored(pin),
     };
+    superseded_collect(pin, &ret->records, &ret->names);
 }
 
 enum status core_follow(const struct store_pin *pin, struct barrier *barrier)
 {
-    struct barrier_records records = records_at(pin);
-    return barrier_follow(barrier, &records);
+    struct core_records core;
+    core_read(pin, &core);
+    return barrier_follow(barrier, &core.records);
 }
 
 enum status state_follow(struct store *store, struct barrier *barrier)
@@ -50,9 +68,10 @@ enum status state_unseal(struct store *store, struct barrier *barrier, const str
                          struct reason *reason)
 {
     struct store_pin pin;
+    struct core_records core;
     TRY(store_pin(store, "unseal", PIN_DEADLINE_MS, &pin));
-    struct barrier_records records = records_at(&pin);
-    enum status st = barrier_unseal(barrier, seal, &records, reason);
+    core_read(&pin, &core);
+    enum status st = barrier_unseal(barrier, seal, &core.records, reason);
     store_unpin(&pin);
     return st;
 }
@@ -61,9 +80,10 @@ enum status state_unseal_root(struct store *store, struct barrier *barrier,
                               const struct secret *root, struct reason *reason)
 {
     struct store_pin pin;
+    struct core_records core;
     TRY(store_pin(store, "unseal", PIN_DEADLINE_MS, &pin));
-    struct barrier_records records = records_at(&pin);
-    enum status st = barrier_unseal_root(barrier, root, &records, reason);
+    core_read(&pin, &core);
+    enum status st = barrier_unseal_root(barrier, root, &core.records, reason);
     store_unpin(&pin);
     return st;
 }
@@ -72,28 +92,52 @@ enum status state_seal_info(struct store *store, struct seal_info *ret_info)
 {
     struct store_pin pin;
     TRY(store_pin(store, "seal", PIN_DEADLINE_MS, &pin));
-    struct bytes record = value_at(&pin, BARRIER_SEAL);
+    struct bytes record = seal_at(&pin);
     enum status st = record.len == 0 ? ST_NOT_FOUND : seal_info_read(record, ret_info);
     store_unpin(&pin);
     return st;
 }
 
-/* Compare `key` with the stored recovery key. `cipher` belongs to a barrier of its own, so the
- * node's barrier is not touched. */
-static enum status compare_recovery(const struct store_pin *pin, struct barrier_cipher *cipher,
-                                    struct bytes key)
+/* Whether the key that the shares combine to opens a seal of key shares. ST_DENIED: it does not. */
+static enum status check_shares(struct bytes record, struct bytes key)
 {
-    uint8_t plain[STATE_RECOVERY_BYTES + BARRIER_OVERHEAD];
+    struct seal_info info;
+    struct seal seal = {0};
+    ASSERT(key.len == SEAL_KEY_BYTES);
+    TRY(seal_info_read(record, &info));
+    TRY(seal_shamir(key, info.shares, info.threshold, &seal));
+    enum status st = seal_check(&seal, record, NULL);
+    seal_done(&seal);
+    return st == ST_INVALID ? ST_DENIED : st;
+}
+
+/* Compare `key` with a recovery record, in either form. */
+static enum status check_recovery(struct bytes recovery, struct bytes key)
+{
+    if (recovery.len != STATE_RECOVERY_BYTES)
+        return check_shares(recovery, key);
+    return bytes_eq_secret(recovery, key) ? ST_OK : ST_DENIED;
+}
+
+/* Compare `key` with the key that authorises: the shared seal's or, with a static seal, the
+ * recovery key. `cipher` belongs to a barrier of its own, so the node's barrier is not touched. */
+static enum status compare_key(const struct store_pin *pin, struct barrier_cipher *cipher,
+                               struct bytes key)
+{
+    uint8_t plain[STATE_RECOVERY_MAX + BARRIER_OVERHEAD];
+    struct bytes seal = value_at(pin, BARRIER_SEAL), stored = value_at(pin, STATE_RECOVERY_KEY);
+    struct seal_info info;
     size_t n = 0;
-    struct bytes stored = value_at(pin, STATE_RECOVERY_KEY);
+    TRY(seal_info_read(seal, &info));
+    if (info.type == SEAL_SHAMIR)
+        return check_shares(seal, key);
     if (stored.len == 0)
         return ST_NOT_FOUND;
-    if (stored.len != sizeof plain)
+    if (stored.len > sizeof plain)
         return ST_CORRUPT;
     enum status st = barrier_decrypt(cipher, BYTES(STATE_RECOVERY_KEY), stored, plain, &n);
-    ASSERT(st != ST_OK || n == STATE_RECOVERY_BYTES);
-    if (st == ST_OK && !bytes_eq_secret(bytes_of(plain, n), key))
-        st = ST_DENIED;
+    if (st == ST_OK)
+        st = check_recovery(bytes_of(plain, n), key);
     mem_wipe(plain, sizeof plain);
     return st;
 }
@@ -103,17 +147,18 @@ enum status state_check_recovery(struct store *store, struct env *env, const str
 {
     struct barrier *apart = NULL;
     struct barrier_cipher *cipher = NULL;
+    struct core_records core;
     struct store_pin pin;
 
     TRY(store_pin(store, "recovery", PIN_DEADLINE_MS, &pin));
-    struct barrier_records records = records_at(&pin);
+    core_read(&pin, &core);
     enum status st = barrier_new(&apart);
     if (st == ST_OK)
-        st = barrier_unseal(apart, seal, &records, reason);
+        st = barrier_unseal(apart, seal, &core.records, reason);
     if (st == ST_OK)
         st = barrier_cipher_new(apart, env, &cipher);
     if (st == ST_OK)
-        st = compare_recovery(&pin, cipher, key);
+        st = compare_key(&pin, cipher, key);
     barrier_cipher_free(cipher);
     barrier_free(apart);
     store_unpin(&pin);
@@ -124,17 +169,18 @@ enum status state_is_initialized(struct store *store)
 {
     struct store_pin pin;
     TRY(store_pin(store, "initialised", PIN_DEADLINE_MS, &pin));
-    enum status st = value_at(&pin, BARRIER_SEAL).len != 0 ? ST_OK : ST_NOT_FOUND;
+    enum status st = seal_at(&pin).len != 0 ? ST_OK : ST_NOT_FOUND;
     store_unpin(&pin);
     return st;
 }
 
-static enum status read_seal(struct state_txn *txn, struct bytes *ret_record,
-                             struct seal_info *ret_info)
+enum status state_seal_record(struct state_txn *txn, struct bytes *ret_record)
 {
     struct state_value stored;
-    TRY(state_get_raw(txn, BYTES(BARRIER_SEAL), &stored));
-    TRY(seal_info_read(stored.value, ret_info));
+    enum status st = state_get_raw(txn, BYTES(STATE_DR_SEAL), &stored);
+    if (st == ST_NOT_FOUND)
+        st = state_get_raw(txn, BYTES(BARRIER_SEAL), &stored);
+    TRY(st);
     *ret_record = stored.value;
     return ST_OK;
 }
@@ -142,25 +188,37 @@ static enum status read_seal(struct state_txn *txn, struct bytes *ret_record,
 enum status state_seal_read(struct state_txn *txn, struct seal_info *ret_info)
 {
     struct bytes record;
-    return read_seal(txn, &record, ret_info);
+    TRY(state_seal_record(txn, &record));
+    return seal_info_read(record, ret_info);
 }
 
 enum status state_check_key(struct state_txn *txn, struct bytes key)
 {
     struct seal_info info;
-    struct bytes record;
     struct state_value stored;
-    struct seal seal = {0};
 
-    TRY(read_seal(txn, &record, &info));
-    if (info.type == SEAL_STATIC) {
-        TRY(state_get(txn, BYTES(STATE_RECOVERY_KEY), &stored));
-        return bytes_eq_secret(stored.value, key) ? ST_OK : ST_DENIED;
-    }
-    TRY(seal_shamir(key, info.shares, info.threshold, &seal));
-    enum status st = seal_check(&seal, record, NULL);
-    seal_done(&seal);
-    return st == ST_INVALID ? ST_DENIED : st;
+    TRY(state_get_raw(txn, BYTES(BARRIER_SEAL), &stored));
+    TRY(seal_info_read(stored.value, &info));
+    if (info.type == SEAL_SHAMIR)
+        return check_shares(stored.value, key);
+    TRY(state_get(txn, BYTES(STATE_RECOVERY_KEY), &stored));
+    return check_recovery(stored.value, key);
+}
+
+enum status state_learn_key(struct state_txn *txn, struct bytes key)
+{
+    struct state_value stored;
+    bool following = false;
+
+    ASSERT(key.len == STATE_RECOVERY_BYTES);
+    TRY(state_is_following(txn, &following));
+    if (following)
+        return ST_OK; /* the primary's record */
+    enum status st = state_get(txn, BYTES(STATE_RECOVERY_KEY), &stored);
+    if (st == ST_NOT_FOUND)
+        return ST_OK; /* a seal of key shares has none */
+    TRY(st);
+    return stored.value.len == key.len ? ST_OK : state_put(txn, BYTES(STATE_RECOVERY_KEY), key);
 }
 
 static const char *const core_keys[] = {BARRIER_SEAL, BARRIER_KEYRING, BARRIER_LOCAL_KEYRING,

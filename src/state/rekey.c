@@ -1,12 +1,11 @@
 /* A new root key, or the same one wrapped anew, also by another seal. */
 #include "base/plant.h"
+#include "state/feature.h"
+#include "state/following.h"
 #include "state/state_core.h"
-#include "state/state_internal.h"
+#include "state/superseded.h"
 
-enum { SUPERSEDED_MS = 60 * 60 * 1000 };
-
-/* Each read here becomes a precondition: no other change of the keys comes between. */
-static enum status records_read(struct state_txn *txn)
+enum status rekey_read(struct state_txn *txn)
 {
     static const char *const keys[] = {BARRIER_SEAL, BARRIER_KEYRING, BARRIER_LOCAL_KEYRING};
     struct state_value stored;
@@ -18,28 +17,57 @@ static enum status records_read(struct state_txn *txn)
     return st == ST_CORRUPT ? ST_CONFLICT : st; /* the barrier is further than this state */
 }
 
-static enum status stage(struct state_txn *txn, const struct barrier_rekeyed *rekeyed)
+/* The place of the link to the new root key. Builds below RLOG_FEATURE_DR know the former place
+ * alone. */
+static enum status link_name(struct state_txn *txn, char room[SUPERSEDED_NAME_MAX],
+                             struct bytes *ret_name)
+{
+    bool raised = false;
+    TRY(state_has_feature(txn, RLOG_FEATURE_DR, &raised));
+    if (raised && state_count(txn, BYTES(BARRIER_LINKS)) >= SUPERSEDED_MAX)
+        return ST_NO_SPACE;
+    *ret_name =
+        raised ? superseded_name(&txn->pin, BYTES(BARRIER_LINKS), room) : BYTES(BARRIER_SUPERSEDED);
+    return ST_OK;
+}
+
+/* A seal that stands for the recovery key wraps the present root key. */
+static enum status check_recovery_known(struct state_txn *txn)
+{
+    struct state_value stored;
+    enum status st = state_get(txn, BYTES(STATE_RECOVERY_KEY), &stored);
+    if (st == ST_NOT_FOUND)
+        return ST_OK;
+    TRY(st);
+    return stored.value.len == STATE_RECOVERY_BYTES ? ST_OK : ST_DENIED;
+}
+
+static enum status stage(struct state_txn *txn, const struct barrier_rekeyed *rekeyed,
+                         struct bytes link)
 {
     TRY(state_put_raw(txn, BYTES(BARRIER_SEAL), buf_bytes(&rekeyed->seal)));
     TRY(state_put_raw(txn, BYTES(BARRIER_KEYRING), buf_bytes(&rekeyed->keyring)));
     TRY(state_put_raw(txn, BYTES(BARRIER_LOCAL_KEYRING), buf_bytes(&rekeyed->local_keyring)));
-    return state_put_raw(txn, BYTES(BARRIER_SUPERSEDED), buf_bytes(&rekeyed->superseded));
+    return state_put_raw(txn, link, buf_bytes(&rekeyed->link));
 }
 
 enum status state_rekey(struct state_txn *txn, const struct seal *seal, int64_t time_ms)
 {
     CLEANUP(barrier_rekeyed_done) struct barrier_rekeyed rekeyed = {0};
-    TRY(records_read(txn));
-    enum status st =
-        barrier_rekey(txn->state->barrier, txn->state->env, seal, MAX(time_ms, 0), &rekeyed);
+    char room[SUPERSEDED_NAME_MAX];
+    struct barrier_link_head head = {.time_ms = MAX(time_ms, 0)};
+    TRY(rekey_read(txn));
+    TRY(check_recovery_known(txn));
+    TRY(link_name(txn, room, &head.name));
+    enum status st = barrier_rekey(txn->state->barrier, txn->state->env, seal, &head, &rekeyed);
     TRY(st == ST_NOT_FOUND ? ST_BUSY : st);
-    return stage(txn, &rekeyed);
+    return stage(txn, &rekeyed, head.name);
 }
 
 enum status state_reseal(struct state_txn *txn, const struct seal *seal)
 {
     CLEANUP(buf_done) struct buf record = {0};
-    TRY(records_read(txn));
+    TRY(rekey_read(txn));
     TRY(barrier_reseal(txn->state->barrier, txn->state->env, seal, &record));
     return state_put_raw(txn, BYTES(BARRIER_SEAL), buf_bytes(&record));
 }
@@ -65,6 +93,9 @@ enum status state_migrate(struct state_txn *txn, const struct seal *target, stru
     if (info.shares == 0)
         return ST_NOT_FOUND;
     TRY(state_check_key(txn, key));
+    enum status own = dr_has_own_seal(txn);
+    if (own != ST_NOT_FOUND)
+        return own == ST_OK ? dr_migrate(txn, target, key) : own;
     TRY(recovery_stage(txn, target != NULL ? SEAL_STATIC : SEAL_SHAMIR, key));
     if (target == NULL) {
         TRY(seal_shamir(key, info.shares, info.threshold, &seal));
@@ -76,18 +107,4 @@ enum status state_migrate(struct state_txn *txn, const struct seal *target, stru
     seal.shares = (uint8_t)info.shares;
     seal.threshold = (uint8_t)info.threshold;
     return state_reseal(txn, &seal);
-}
-
-enum status state_superseded_upkeep(struct state_txn *txn, int64_t now_ms)
-{
-    struct state_value stored;
-    int64_t made_ms = 0;
-    enum status st = state_get_raw(txn, BYTES(BARRIER_SUPERSEDED), &stored);
-    if (st == ST_NOT_FOUND)
-        return ST_OK;
-    TRY(st);
-    if (barrier_superseded_time(stored.value, &made_ms) == ST_OK &&
-        now_ms - made_ms < SUPERSEDED_MS)
-        return ST_OK;
-    return state_delete(txn, BYTES(BARRIER_SUPERSEDED));
 }

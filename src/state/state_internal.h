@@ -47,8 +47,22 @@ NODISCARD enum status state_decrypt(struct state *state, struct barrier_cipher *
 /* barrier_follow with the records of a pinned version. */
 NODISCARD enum status core_follow(const struct store_pin *pin, struct barrier *barrier);
 
-/* The version that last replaced the whole state, 0: none did. */
+/* The version that last replaced the whole replicated state, by a restore or from a DR primary; 0:
+ * none did. */
 uint64_t core_restored(const struct store_pin *pin);
+/* The version that last changed a key; 0: the key is absent. */
+uint64_t core_modified(const struct store_pin *pin, struct bytes key);
+
+/* Follow the pinned version, and make its seal and rings preconditions: no other change of the keys
+ * comes between; in rekey.c. ST_BUSY: there is no local ring yet. ST_CONFLICT: a newer state has
+ * other keys. Else as barrier_follow. */
+NODISCARD enum status rekey_read(struct state_txn *txn);
+/* In dr.c. ST_OK: this cluster has a seal of its own beside the primary's, or is a secondary, so
+ * that its own seal is the only one to change; ST_NOT_FOUND: neither. Else as state_exists. */
+NODISCARD enum status dr_has_own_seal(struct state_txn *txn);
+/* state_migrate for such a cluster, after the checks. */
+NODISCARD enum status dr_migrate(struct state_txn *txn, const struct seal *target,
+                                 struct bytes key);
 
 /* Record a read as a precondition. ST_NOMEM, kept in the transaction too. */
 NODISCARD enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t version);

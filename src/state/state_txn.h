@@ -36,6 +36,7 @@ struct state_txn {
     enum status status; /* first failure; the transaction then cannot commit */
     bool open, confirmed;
     bool read_only; /* reads are not recorded */
+    const struct state_more *more; /* operations besides those of handlers; NULL: none */
 };
 
 /* Pin the newest version. `read` is a finished state_read, or NULL for a write request on the
@@ -110,6 +111,14 @@ NODISCARD enum status state_delete(struct state_txn *txn, struct bytes key);
  * those that exist when the commit is applied. `prefix` is longer than its segment. As
  * state_put. */
 NODISCARD enum status state_delete_prefix(struct state_txn *txn, struct bytes prefix);
+
+/* Operations that are no writes of keys: those on a staged tree, and those of a cluster that follows
+ * another. `add` appends them behind the writes when the commit is encoded. */
+struct state_more {
+    void (*add)(const struct state_more *more, struct rlog_txn_builder *b);
+};
+/* Stage them, once; `more` lives until the commit is encoded. A rollback does not drop them. */
+void state_stage_more(struct state_txn *txn, const struct state_more *more);
 
 bool state_staged(const struct state_txn *txn); /* whether anything is staged */
 /* state_version gives the version of the pinned state. state_newest gives the newest version of any

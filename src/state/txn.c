@@ -426,9 +426,16 @@ enum status state_delete_prefix(struct state_txn *txn, struct bytes prefix)
     return op_stage(txn, &(struct state_op){.kind = STATE_OP_DROP, .key = prefix});
 }
 
+void state_stage_more(struct state_txn *txn, const struct state_more *more)
+{
+    ASSERT(txn->open && !txn->read_only);
+    ASSERT(txn->more == NULL);
+    txn->more = more;
+}
+
 bool state_staged(const struct state_txn *txn)
 {
-    return txn->ops != NULL;
+    return txn->ops != NULL || txn->more != NULL;
 }
 
 struct state_mark state_mark(const struct state_txn *txn)

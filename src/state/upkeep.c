@@ -1,6 +1,7 @@
 /* Upkeep of the key rings: grants of uses in advance, and new terms. Commits and the duties of the
  * active node start the upkeep, so no other node does it. If several nodes or workers try at once,
  * one of them wins and the commits of the others conflict. */
+#include "state/following.h"
 #include "state/state_core.h"
 #include "state/state_internal.h"
 
@@ -79,7 +80,12 @@ static enum status upkeep_start(struct state_upkeep *u)
     TRY(state_begin(u->state, &arena, NULL, &txn));
     u->grant = barrier_grant(u->state->barrier, u->ring);
     ASSERT(u->grant > 0); /* a grant of 0 would begin a new term */
-    enum status st = stage_record(&txn, u->ring, u->grant, env_wall_ms(u->state->env));
+    bool following = false;
+    enum status st = state_is_following(&txn, &following);
+    if (st == ST_OK && following && u->ring == BARRIER_SHARED)
+        st = ST_SEALED; /* the primary's ring: nothing is encrypted under it here */
+    if (st == ST_OK)
+        st = stage_record(&txn, u->ring, u->grant, env_wall_ms(u->state->env));
     if (st == ST_OK)
         st = state_commit(&txn, &u->commit);
     state_end(&txn);

@@ -35,8 +35,9 @@ static void make_files(struct fake_env *env, const struct seal *seal)
 static void make_next(struct fake_env *env, const struct seal *seal, struct barrier *barrier)
 {
     struct barrier_rekeyed rekeyed = {0};
-    assert_status(barrier_rekey(barrier, &env->env, seal, 1700000000000, &rekeyed), ST_OK);
-    golden_make("handover-1.bin", buf_bytes(&rekeyed.superseded));
+    const struct barrier_link_head head = {BYTES(BARRIER_SUPERSEDED), 1700000000000};
+    assert_status(barrier_rekey(barrier, &env->env, seal, &head, &rekeyed), ST_OK);
+    golden_make("handover-1.bin", buf_bytes(&rekeyed.link));
     golden_make("next-keyring-1.bin", buf_bytes(&rekeyed.keyring));
     golden_make("next-local-keyring-1.bin", buf_bytes(&rekeyed.local_keyring));
     barrier_rekeyed_done(&rekeyed);
@@ -82,7 +83,8 @@ static void records_of_the_first_format_unseal_and_decrypt(void **state)
     records.keyring = buf_bytes(&files[7]);
     records.local_keyring = buf_bytes(&files[8]);
     assert_status(barrier_follow(barrier, &records), ST_CORRUPT);
-    records.superseded = buf_bytes(&files[6]);
+    records.links[records.n_links++] =
+        (struct barrier_link){BYTES(BARRIER_SUPERSEDED), buf_bytes(&files[6])};
     assert_status(barrier_follow(barrier, &records), ST_OK);
     assert_status(barrier_decrypt(cipher, KEY, buf_bytes(&files[4]), out, &n), ST_OK);
     barrier_cipher_free(cipher);

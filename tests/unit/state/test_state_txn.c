@@ -2,6 +2,7 @@
 #include "state_world.h"
 
 #include "raft/txn/rlog_txn_read.h"
+#include "state/following.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,7 +299,7 @@ static void a_key_staged_below_its_level_conflicts_with_the_raise(void **state)
 
 static void preconditions_come_in_the_order_of_the_reads(void **state)
 {
-    static const char *const keys[] = {STATE_RESTORED, "s/z", "s/a", "s/m"};
+    static const char *const keys[] = {STATE_RESTORED, STATE_SYNCED, "s/z", "s/a", "s/m"};
     struct state_world *w = *state;
     struct state_txn txn;
     struct rlog_txn_view view;
