@@ -20,6 +20,7 @@
 #include <pthread.h>
 
 struct part_host;
+struct dr; /* cluster/dr/dr.h */
 
 /* The configuration of this node as a member. Borrowed for the life of the node. */
 struct member_options {
@@ -137,7 +138,10 @@ struct part_host {
     bool initialized;     /* the cluster has an initialised state */
     bool waits;           /* set by enroll: this node waits for a join request */
     bool removed;         /* set by bootstrap: this node is no member any more */
-    bool dr_secondary;    /* this cluster follows another one: no duty and no service runs */
+    /* this cluster follows another one, or was superseded: no duty and no service runs */
+    bool dr_secondary;
+    bool dr_follows;      /* this cluster follows another one */
+    struct dr *dr;        /* the part of disaster recovery, for services of modules */
     bool stopping, replica_closed;
     /* set by feature: the cluster's level; 0: not known yet. Any thread */
     _Atomic uint16_t feature;

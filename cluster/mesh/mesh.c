@@ -123,6 +123,7 @@ enum status mesh_reload(struct mesh *mesh, struct reason *reason)
     node_tls(mesh, false, &options);
     options.peer_uri_start = uri;
     TRY(tls_ctx_reload(mesh->client_tls, &options, reason));
+    TRY(mesh_dr_reload(mesh, reason));
     note_expiry(mesh);
     return ST_OK;
 }
@@ -130,6 +131,7 @@ enum status mesh_reload(struct mesh *mesh, struct reason *reason)
 static void mesh_free(struct mesh *mesh)
 {
     ASSERT(mesh->handles == 0);
+    mesh_dr_done(mesh);
     tls_ctx_unref(mesh->server_tls);
     tls_ctx_unref(mesh->client_tls);
     mem_free(mesh->ca_path);

@@ -34,18 +34,24 @@ struct mesh_member {
                     and `gone` carry the raft id that the peer showed */
 };
 
-/* An HTTP connection of a node, handed to the callee, which owns the connection. The TLS handshake
- * is over, and `early` holds the bytes after it that were read. `tls` may hold more bytes, still
- * encrypted: read them before waiting for the socket. */
+/* A connection handed to the callee, which owns it: HTTP of a node, or a secondary's. The TLS
+ * handshake is over, and `early` holds the bytes after it that were read. `tls` may hold more
+ * bytes, still encrypted: read them before waiting for the socket. */
 struct mesh_http {
     int fd; /* non-blocking socket that belongs to no loop */
     struct tls_conn *tls;
     struct buf early;
-    char peer_name[MESH_NAME_MAX];        /* name in the peer's certificate; "": no certificate */
+    /* name of the node in the peer's certificate; "": no certificate, or a secondary */
+    char peer_name[MESH_NAME_MAX];
     char peer_address[MESH_ENDPOINT_MAX]; /* address of the peer, as "127.0.0.1:4711" */
 };
 /* Close the connection without using it. */
 void mesh_http_drop(struct mesh_http *http);
+
+/* Set what a TCP socket of the cluster port needs: no delay, and keepalive. A peer that vanished
+ * without closing, or that takes no data, is noticed after `stuck_ms`. 0; -1: errno says why. Any
+ * thread. */
+int mesh_tune_socket(int fd, unsigned stuck_ms);
 
 struct mesh_events {
     /* A frame arrived; it is borrowed during the call. */
@@ -57,6 +63,11 @@ struct mesh_events {
     void (*http)(void *ctx, struct mesh_http http);
     /* An unauthenticated peer speaks HTTP: `peer_name` is "". NULL: such peers are refused. */
     void (*unauthenticated)(void *ctx, struct mesh_http http);
+    /* A secondary cluster speaks holdfast-dr/1. The authority given to mesh_dr_trust signed its
+     * certificate, whose only URI begins with the authority's URI and '/'; the rest of `peer_uri`
+     * is not checked. `peer_uri` is borrowed during the call. NULL: such connections are refused.
+     */
+    void (*dr)(void *ctx, struct mesh_http connection, const char *peer_uri);
     /* Whether the node of this name was removed from the cluster: its links are refused with that
      * reason. NULL: no node was removed. */
     bool (*removed)(void *ctx, const char *name);
@@ -116,6 +127,13 @@ void mesh_flush(struct mesh *mesh);
  * only, speaks http/1.1. Name the node wanted with mesh_uri in tls_target.uri. Borrowed; any
  * thread. */
 struct tls_ctx *mesh_tls_client(struct mesh *mesh);
+
+/* Serve secondary clusters whose certificates this replication authority signed; the URI of its own
+ * certificate is holdfast://CLUSTER/dr/SET with our cluster. Replaces an authority given before;
+ * empty: refuse secondaries, as at the start. Connections that were not yet handed over count as
+ * refused. Reads the files of our certificate. On failure nothing changes. ST_INVALID: no such
+ * authority; else as mesh_reload. */
+NODISCARD enum status mesh_dr_trust(struct mesh *mesh, struct bytes ca_pem, struct reason *reason);
 
 /* Header of an HTTP request that a node makes for itself. A node that sends on the request of a
  * client removes every header that begins like this one, so no client can set it. */

@@ -1,12 +1,12 @@
 /* A link between the TLS handshake and the first message: the peer's name, the hellos of both
- * sides, and the handover of HTTP connections.
+ * sides, and the handover of other connections.
  *
  *   SHAKING ─▶ GREETING ─hello accepted─▶ READY
  *      │          └─ refused, or a hello that does not fit ─▶ CLOSING
- *      └─ HTTP ─▶ LEAVING ─last bytes written─▶ handed over
+ *      └─ HTTP, a secondary ─▶ LEAVING ─last bytes written─▶ handed over
  *
  * mesh_greet_open leaves SHAKING; mesh_greet_frame takes a hello or a refusal; ready ends the
- * greeting; mesh_greet_leave hands an HTTP connection over. */
+ * greeting; mesh_greet_leave hands the connection over. */
 #include "base/mem.h"
 #include "base/trace.h"
 #include "cluster/mesh/mesh_internal.h"
@@ -54,6 +54,10 @@ void mesh_greet_open(struct mesh_link *link)
     struct mesh_identity identity;
     ASSERT(link->phase == LINK_SHAKING);
     bool http = strcmp(tls_alpn(link->tls), MESH_ALPN_HTTP) == 0;
+    if (link->accepted && strcmp(tls_alpn(link->tls), MESH_ALPN_DR) == 0) {
+        mesh_dr_open(link);
+        return;
+    }
     if (link->accepted && http && link->mesh->events.unauthenticated != NULL &&
         tls_conn_peer(link->tls, &peer) == ST_NOT_FOUND) {
         link->phase = LINK_LEAVING;
@@ -237,9 +241,11 @@ void mesh_greet_leave(struct mesh_link *link)
     memcpy(http.peer_address, link->endpoint, sizeof http.peer_address);
     link->tls = NULL;
     link->early = (struct buf){0};
-    mesh_count(&mesh->count.http_accepted, 1);
+    mesh_count(&mesh->count.http_accepted, link->dr ? 0 : 1);
     mesh_link_close(link, "handed over");
-    if (http.peer_name[0] == '\0')
+    if (link->dr)
+        mesh_dr_leave(link, http);
+    else if (http.peer_name[0] == '\0')
         mesh->events.unauthenticated(mesh->events.ctx, http);
     else
         mesh->events.http(mesh->events.ctx, http);

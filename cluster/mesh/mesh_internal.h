@@ -31,9 +31,11 @@ enum {
 
 static const char *const MESH_ALPN_RAFT = "holdfast-raft/1";
 static const char *const MESH_ALPN_HTTP = "http/1.1";
+static const char *const MESH_ALPN_DR = "holdfast-dr/1";
 
 /* CONNECTING -> SHAKING -> GREETING -> READY        any -> CLOSING
- *                      \-> LEAVING (HTTP: last bytes of the handshake, then handed over)
+ *                      \-> LEAVING (HTTP or a secondary: last bytes of the handshake, then handed
+ *                          over)
  * An accepted link begins SHAKING. */
 enum link_phase {
     LINK_CONNECTING, /* the TCP connection is being opened */
@@ -62,6 +64,8 @@ struct mesh_link {
     struct mesh_dial *dial; /* dial that made the link; NULL: accepted, or its dial gave it up */
     uint64_t accepted_ms;
     bool accepted, bulk, writing;
+    bool dr;           /* the peer is a secondary cluster */
+    uint64_t dr_trust; /* mesh->dr_trust when the link was accepted */
     uv_tcp_t tcp;
     uv_connect_t connect;
     uv_write_t write;
@@ -130,6 +134,9 @@ struct mesh {
     unsigned greeting_ms;
     char *ca_path, *cert_path, *key_path;
     struct tls_ctx *server_tls, *client_tls;
+    struct tls_ctx *dr_tls; /* context for secondary clusters; NULL: they are refused */
+    struct buf dr_ca;       /* replication authority of dr_tls, PEM text */
+    uint64_t dr_trust;      /* changes with the authority */
     uv_tcp_t listener;
     uv_prepare_t flush;
     uint16_t port;
@@ -188,6 +195,16 @@ void mesh_greet_open(struct mesh_link *link);
 void mesh_greet_frame(struct mesh_link *link, const struct mesh_frame *frame);
 /* The link is LEAVING and has no byte left to write: hand the connection over. */
 void mesh_greet_leave(struct mesh_link *link);
+
+/* mesh_dr.c: connections of secondary clusters. */
+
+/* Go on after the TLS handshake of a secondary. */
+void mesh_dr_open(struct mesh_link *link);
+/* Hand the connection of a secondary over. */
+void mesh_dr_leave(struct mesh_link *link, struct mesh_http http);
+/* Read our certificate again, if secondaries are served. Statuses as mesh_reload. */
+NODISCARD enum status mesh_dr_reload(struct mesh *mesh, struct reason *reason);
+void mesh_dr_done(struct mesh *mesh);
 
 /* mesh_dial.c */
 

@@ -7,11 +7,14 @@
 #include "cluster/mesh/mesh_internal.h"
 #include "loop/loop.h"
 
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
-/* most direct writes of one link in a row; then other links have their turn */
-enum { WRITES_AT_ONCE = 4 };
+enum {
+    WRITES_AT_ONCE = 4, /* most direct writes of one link in a row; then others have their turn */
+    LINK_STUCK_MS = 10000, /* a peer that vanished is noticed after so long */
+};
 
 /* A frame that waits to be sent. */
 struct queued {
@@ -377,22 +380,30 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         pump(link);
 }
 
-/* Set keepalive and timeouts: a peer that vanished without closing is noticed within 10 s. */
-static int set_socket_options(struct mesh_link *link)
+int mesh_tune_socket(int fd, unsigned stuck_ms)
 {
-    static const struct {
+    const struct {
         int level, name, value;
     } options[] = {
-        {SOL_SOCKET, SO_KEEPALIVE, 1},          {IPPROTO_TCP, TCP_KEEPIDLE, 4},
-        {IPPROTO_TCP, TCP_KEEPINTVL, 2},        {IPPROTO_TCP, TCP_KEEPCNT, 3},
-        {IPPROTO_TCP, TCP_USER_TIMEOUT, 10000},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 4},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 2},
+        {IPPROTO_TCP, TCP_KEEPCNT, 3},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, (int)stuck_ms},
+        {IPPROTO_TCP, TCP_NODELAY, 1},
     };
+    ASSERT(fd >= 0 && stuck_ms <= INT_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(options); i++)
+        if (setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int)) != 0)
+            return -1;
+    return 0;
+}
+
+static int set_socket_options(struct mesh_link *link)
+{
     uv_os_fd_t fd;
     int err = uv_fileno((uv_handle_t *)&link->tcp, &fd);
-    for (size_t i = 0; err == 0 && i < ARRAY_LEN(options); i++)
-        if (setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int)) != 0)
-            err = -1;
-    return err != 0 ? err : uv_tcp_nodelay(&link->tcp, 1);
+    return err != 0 ? err : mesh_tune_socket(fd, LINK_STUCK_MS);
 }
 
 static void name_endpoint(struct mesh_link *link)
@@ -417,6 +428,7 @@ void mesh_link_begin(struct mesh_link *link, const struct tls_target *target)
         mesh_link_close(link, "the socket is of no use");
         return;
     }
+    link->dr_trust = mesh->dr_trust;
     struct tls_ctx *ctx = link->accepted ? mesh->server_tls : mesh->client_tls;
     enum status st = tls_conn_new(ctx, target, &link->tls);
     if (st != ST_OK)

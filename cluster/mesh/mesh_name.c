@@ -36,11 +36,20 @@ void mesh_cluster_text(const uint8_t cluster[MESH_CLUSTER_ID_BYTES],
     ret_text[MESH_CLUSTER_ID_TEXT - 1] = '\0';
 }
 
-void mesh_uri(const struct mesh_identity *identity, char ret_uri[MESH_URI_MAX])
+void mesh_cluster_uri(const uint8_t cluster[MESH_CLUSTER_ID_BYTES],
+                      char ret_uri[MESH_CLUSTER_URI_MAX])
 {
     char id[MESH_CLUSTER_ID_TEXT];
-    mesh_cluster_text(identity->cluster, id);
-    int n = snprintf(ret_uri, MESH_URI_MAX, "%s%s%s%s", SCHEME, id, NODE, identity->name);
+    mesh_cluster_text(cluster, id);
+    int n = snprintf(ret_uri, MESH_CLUSTER_URI_MAX, "%s%s", SCHEME, id);
+    ASSERT(n > 0 && n < MESH_CLUSTER_URI_MAX);
+}
+
+void mesh_uri(const struct mesh_identity *identity, char ret_uri[MESH_URI_MAX])
+{
+    char cluster[MESH_CLUSTER_URI_MAX];
+    mesh_cluster_uri(identity->cluster, cluster);
+    int n = snprintf(ret_uri, MESH_URI_MAX, "%s%s%s", cluster, NODE, identity->name);
     ASSERT(n > 0 && n < MESH_URI_MAX);
 }
 
@@ -49,26 +58,29 @@ static int hex_digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Read the cluster id after the scheme. Returns the rest of the text, or NULL: malformed. */
-static const char *parse_cluster(const char *uri, uint8_t cluster[MESH_CLUSTER_ID_BYTES])
+const char *mesh_id_parse(const char *text, uint8_t ret_id[MESH_CLUSTER_ID_BYTES])
+{
+    for (size_t i = 0; i < MESH_CLUSTER_ID_BYTES; i++, text += 2) {
+        int high = hex_digit(text[0]);
+        int low = high >= 0 ? hex_digit(text[1]) : -1;
+        if (low < 0)
+            return NULL;
+        ret_id[i] = (uint8_t)(high << 4 | low);
+    }
+    return text;
+}
+
+const char *mesh_cluster_parse(const char *uri, uint8_t ret_cluster[MESH_CLUSTER_ID_BYTES])
 {
     if (strncmp(uri, SCHEME, sizeof SCHEME - 1) != 0)
         return NULL;
-    uri += sizeof SCHEME - 1;
-    for (size_t i = 0; i < MESH_CLUSTER_ID_BYTES; i++, uri += 2) {
-        int high = hex_digit(uri[0]);
-        int low = high >= 0 ? hex_digit(uri[1]) : -1;
-        if (low < 0)
-            return NULL;
-        cluster[i] = (uint8_t)(high << 4 | low);
-    }
-    return uri;
+    return mesh_id_parse(uri + sizeof SCHEME - 1, ret_cluster);
 }
 
 enum status mesh_uri_parse(const char *uri, struct mesh_identity *ret_identity)
 {
     struct mesh_identity identity = {0};
-    const char *rest = parse_cluster(uri, identity.cluster);
+    const char *rest = mesh_cluster_parse(uri, identity.cluster);
     if (rest == NULL || strncmp(rest, NODE, sizeof NODE - 1) != 0)
         return ST_INVALID;
     rest += sizeof NODE - 1;

@@ -111,13 +111,15 @@ static enum status load_pair(const struct mesh_pki *pki, const char *name, struc
     return ST_OK;
 }
 
-static enum status make_ca(const struct authority *a, const char *id, int64_t now_s,
-                           struct cert_pair *ret_pair, struct reason *reason)
+static enum status make_ca(const struct authority *a, const uint8_t cluster[MESH_CLUSTER_ID_BYTES],
+                           int64_t now_s, struct cert_pair *ret_pair, struct reason *reason)
 {
-    char uri[MESH_URI_MAX], name[MESH_NAME_MAX];
-    int n = snprintf(uri, sizeof uri, "holdfast://%s", id);
-    ASSERT(n > 0 && (size_t)n < sizeof uri);
-    n = snprintf(name, sizeof name, "holdfast %s %.8s", a->for_clients ? "clients" : "cluster", id);
+    char uri[MESH_CLUSTER_URI_MAX], id[MESH_CLUSTER_ID_TEXT], name[MESH_NAME_MAX];
+    ASSERT(now_s >= 0);
+    mesh_cluster_uri(cluster, uri);
+    mesh_cluster_text(cluster, id);
+    int n =
+        snprintf(name, sizeof name, "holdfast %s %.8s", a->for_clients ? "clients" : "cluster", id);
     ASSERT(n > 0 && (size_t)n < sizeof name);
     const struct cert_san san = {CERT_SAN_URI, uri};
     const struct cert_request request = {
@@ -205,11 +207,9 @@ enum status mesh_authority_check(const struct cert_pair *ca,
                                  const uint8_t cluster[MESH_CLUSTER_ID_BYTES],
                                  struct reason *reason)
 {
-    char uri[CERT_URI_MAX], wanted[MESH_URI_MAX], id[MESH_CLUSTER_ID_TEXT];
+    char uri[CERT_URI_MAX], wanted[MESH_CLUSTER_URI_MAX];
     TRY(cert_check_ca(ca, reason));
-    mesh_cluster_text(cluster, id);
-    int n = snprintf(wanted, sizeof wanted, "holdfast://%s", id);
-    ASSERT(n > 0 && (size_t)n < sizeof wanted);
+    mesh_cluster_uri(cluster, wanted);
     if (cert_uri(buf_bytes(&ca->cert), uri) == ST_OK && strcmp(uri, wanted) == 0)
         return ST_OK;
     reason_set(reason, "this is not the authority of this cluster");
@@ -221,6 +221,7 @@ enum status mesh_certify(const struct cert_pair *ca, const char *name, struct by
 {
     char uri[MESH_URI_MAX];
     ASSERT(mesh_name_valid(name));
+    ASSERT(now_s >= 0);
     TRY(node_uri(ca, name, uri, reason));
     const struct cert_san san = {CERT_SAN_URI, uri};
     const struct cert_request request = {
@@ -302,16 +303,14 @@ enum status mesh_bootstrap(const struct mesh_pki *pki, const struct mesh_node_na
                            unsigned n_nodes, struct reason *reason)
 {
     uint8_t cluster[MESH_CLUSTER_ID_BYTES];
-    char id[MESH_CLUSTER_ID_TEXT];
     ASSERT(pki->fs != NULL && pki->dir != NULL);
     TRY(check_nodes(nodes, n_nodes, reason));
     TRY(crypto_random(cluster, sizeof cluster));
-    mesh_cluster_text(cluster, id);
     TRY(make_dir(pki, reason));
     /* ca.pem is written last: if it exists, all files exist. */
     for (size_t i = ARRAY_LEN(authorities); i-- > 0;) {
         CLEANUP(signer_done) struct signer s = {.pki = pki, .authority = &authorities[i]};
-        TRY(make_ca(s.authority, id, pki->now_s, &s.ca, reason));
+        TRY(make_ca(s.authority, cluster, pki->now_s, &s.ca, reason));
         for (unsigned j = 0; j < n_nodes; j++)
             TRY(issue(&s, &nodes[j], reason));
         TRY(store_pair(pki, "", s.authority->file, &s.ca, reason));

@@ -19,6 +19,7 @@ enum {
     MESH_CLUSTER_ID_BYTES = 16,
     MESH_CLUSTER_ID_TEXT = 33, /* length of the text with its zero */
     MESH_URI_MAX = 128,
+    MESH_CLUSTER_URI_MAX = 48, /* the URI of a cluster with its zero, and more */
 };
 
 struct mesh_identity {
@@ -30,6 +31,13 @@ struct mesh_identity {
 bool mesh_name_valid(const char *name);
 void mesh_cluster_text(const uint8_t cluster[MESH_CLUSTER_ID_BYTES],
                        char ret_text[MESH_CLUSTER_ID_TEXT]);
+/* Read 32 hexadecimal digits in lower case. Returns the text behind them; NULL: malformed. */
+const char *mesh_id_parse(const char *text, uint8_t ret_id[MESH_CLUSTER_ID_BYTES]);
+/* Write "holdfast://ID": the URI of the cluster's authority, and how every other URI begins. */
+void mesh_cluster_uri(const uint8_t cluster[MESH_CLUSTER_ID_BYTES],
+                      char ret_uri[MESH_CLUSTER_URI_MAX]);
+/* Read "holdfast://ID". Returns the text behind it; NULL: malformed. */
+const char *mesh_cluster_parse(const char *uri, uint8_t ret_cluster[MESH_CLUSTER_ID_BYTES]);
 /* Write "holdfast://ID/node/NAME". With an empty name: the prefix of every node's URI. */
 void mesh_uri(const struct mesh_identity *identity, char ret_uri[MESH_URI_MAX]);
 /* Parse a node's URI. ST_INVALID: it is not the URI of a node. */

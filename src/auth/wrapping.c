@@ -1,5 +1,6 @@
 #include "auth/wrapping.h"
 #include "auth/policy.h"
+#include "auth/wrapping_jwt.h"
 #include "state/feature.h"
 #include "state/ns_key.h"
 
@@ -60,6 +61,7 @@ enum status wrapping_create(const struct auth_scope *s, struct env *env, struct 
     ASSERT(w->creation_ttl_s > 0 && w->wrapped_accessor != NULL);
     w->creation_time_ms = s->now_ms;
     w->bearer = NULL;
+    w->addr = NULL;
     w->token = auth_token_root(s->now_ms);
     w->token.display_name = "";
     w->token.path = w->creation_path;
@@ -79,9 +81,10 @@ static bool is_wrapping(const struct auth_token *token)
     return token->policies.n == 1 && strcmp(token->policies.items[0], POLICY_WRAPPING) == 0;
 }
 
-enum status wrapping_load(const struct auth_scope *s, struct bytes bearer, struct wrapping *ret)
+static enum status wrapping_find(const struct auth_scope *s, struct bytes bearer,
+                                 struct wrapping *ret)
 {
-    struct wrapping found;
+    struct wrapping found = {0};
     struct auth_token token;
 
     enum status st = auth_token_load(s, bearer, &token);
@@ -91,12 +94,39 @@ enum status wrapping_load(const struct auth_scope *s, struct bytes bearer, struc
     TRY(kept_read(s, token.id, "wrapinfo", &info_schema, &found));
     if (found.creation_ttl_s <= 0)
         return ST_NOT_FOUND;
+    ASSERT(found.addr == NULL);
     found.token = token;
     found.bearer = arena_str(s->txn->arena, bearer);
     if (found.bearer == NULL)
         return ST_NOMEM;
     *ret = found;
     return ST_OK;
+}
+
+/* Find the wrapping token of a JSON Web Token. Check the signature last: this costs far more than
+ * the look-up, and a client that knows no bearer must not make the node spend that. */
+static enum status jwt_find(const struct auth_scope *s, struct bytes bearer, struct wrapping *ret)
+{
+    struct wrapping found;
+    struct wrapping_jwt jwt;
+    enum status st = wrapping_jwt_read(s->txn->arena, bearer, &jwt);
+    if (st == ST_INVALID || (st == ST_OK && !wrapping_jwt_is_current(&jwt, s->now_ms)))
+        return ST_NOT_FOUND;
+    TRY(st);
+    ASSERT(jwt.jti[0] != '\0');
+    TRY(wrapping_find(s, bytes_str(jwt.jti), &found));
+    TRY(wrapping_jwt_verify(s, &jwt));
+    found.bearer = arena_str(s->txn->arena, bearer);
+    found.addr = jwt.addr;
+    if (found.bearer == NULL)
+        return ST_NOMEM;
+    *ret = found;
+    return ST_OK;
+}
+
+enum status wrapping_load(const struct auth_scope *s, struct bytes bearer, struct wrapping *ret)
+{
+    return jwt_is(bearer) ? jwt_find(s, bearer, ret) : wrapping_find(s, bearer, ret);
 }
 
 enum status wrapping_body(const struct auth_scope *s, const struct wrapping *wrapping,

@@ -5,7 +5,8 @@
  *
  *   s/ns/NS/cubby/ID/response   {"response": the whole body}
  *   s/ns/NS/cubby/ID/wrapinfo   {"creation_path", "creation_time", …}
- */
+ *
+ * A client may get the wrapping token in the form of a JSON Web Token (wrapping_jwt.h). */
 #ifndef HOLDFAST_AUTH_WRAPPING_H
 #define HOLDFAST_AUTH_WRAPPING_H
 
@@ -16,7 +17,10 @@ struct wrapping {
     const char *wrapped_accessor; /* accessor of a token inside the reply; "": the reply has none */
     int64_t creation_ttl_s, creation_time_ms;
     struct auth_token token;
-    const char *bearer;
+    const char *bearer; /* as the client gets it, or has sent it */
+    /* where to unwrap, as `bearer` says if it is a JSON Web Token; "": not known. NULL: it is none
+     */
+    const char *addr;
 };
 
 /* Stage a wrapping token with `body`, the reply. The caller sets creation_path, wrapped_accessor
@@ -24,8 +28,9 @@ struct wrapping {
  * auth_token_create. */
 NODISCARD enum status wrapping_create(const struct auth_scope *scope, struct env *env,
                                       struct bytes body, struct wrapping *wrapping);
-/* Find the wrapping token of a bearer, and the description of the wrapped reply, which lies in the
- * arena. ST_NOT_FOUND: the bearer belongs to no valid wrapping token. Else as auth_token_load. */
+/* Find the wrapping token of a bearer in either form, and the description of the wrapped reply,
+ * which lies in the arena. ST_NOT_FOUND: the bearer belongs to no valid wrapping token, or it is a
+ * JSON Web Token that is forged, not yet valid or expired. Else as auth_token_load. */
 NODISCARD enum status wrapping_load(const struct auth_scope *scope, struct bytes bearer,
                                     struct wrapping *ret_wrapping);
 /* The wrapped reply. The caller ends the token in the same transaction. */

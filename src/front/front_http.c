@@ -260,13 +260,16 @@ static bool is_unmarked(const struct router_request *request)
     return is_marked != NULL && !is_marked(request);
 }
 
-/* The request is the one that the listener serves: the path of another dialect may look the same.
- */
+/* The request is one that the listener serves: the path of another dialect may look the same. */
 static bool is_only(const struct front_http *http, const struct front_request *request)
 {
-    return request->req->method == METHOD_POST &&
-           request->request.dialect == router_home(http->worker) &&
-           text_is(request->request.target.path, http->only);
+    if (request->req->method != METHOD_POST ||
+        request->request.dialect != router_home(http->worker))
+        return false;
+    for (const char *const *path = http->only; *path != NULL; path++)
+        if (text_is(request->request.target.path, *path))
+            return true;
+    return false;
 }
 
 /* Reply at once to a request that this listener does not serve. */
@@ -289,8 +292,8 @@ static void handle(const struct front_http *http, struct front_request *request)
         refuse_here(request, 412, request->request.dialect->unmarked_text);
     } else if (http->only != NULL && !is_only(http, request)) {
         refuse_here(request, 403,
-                    "without a certificate of the cluster only a request to join "
-                    "is served here");
+                    "without a certificate of the cluster only a request to join, or to become "
+                    "a DR secondary, is served here");
     } else if (http->peers && !http->is_member(http, req, request->member)) {
         refuse_here(request, 503, "the node that sends this is no member of the cluster");
     } else if (!http->peers && client_addr_find(http->client, req, request->peer, &why) != ST_OK) {

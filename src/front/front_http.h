@@ -20,7 +20,9 @@ struct front_http {
      * connections and a certificate; its requests are refused (PROTOCOL R18). */
     bool (*is_member)(const struct front_http *http, const struct http_request *req,
                       char ret_name[static MESH_NAME_MAX]);
-    const char *only;  /* serve nothing but a POST to this path below the root; NULL: everything */
+    /* serve nothing but a POST to one of these paths below the root, a list that NULL ends;
+     * NULL: everything */
+    const char *const *only;
     bool open_metrics; /* serve metrics without a token */
     bool closed_ceremonies;           /* serve ROUTE_CEREMONY with a token only */
     const struct client_rule *client; /* proxies that may name the client; NULL: none */

@@ -14,6 +14,8 @@ enum {
     BRIEF_LEADS = 32,
     BRIEF_NO_QUORUM = 64,
     BRIEF_WAITS = 128,
+    BRIEF_SECONDARY = 256,
+    BRIEF_SUPERSEDED = 512,
     BRIEF_FEATURE_SHIFT = 16, /* position of the feature level, which stands above the flags */
 };
 
@@ -25,6 +27,7 @@ static void board_publish_brief(struct board *board)
                      (b.active ? BRIEF_ACTIVE : 0u) | (b.perf_standby ? BRIEF_PERF_STANDBY : 0u) |
                      (b.removed ? BRIEF_REMOVED : 0u) | (b.leads ? BRIEF_LEADS : 0u) |
                      (b.no_quorum ? BRIEF_NO_QUORUM : 0u) | (b.waits ? BRIEF_WAITS : 0u) |
+                     (b.secondary ? BRIEF_SECONDARY : 0u) | (b.superseded ? BRIEF_SUPERSEDED : 0u) |
                      ((unsigned)b.feature << BRIEF_FEATURE_SHIFT));
 }
 
@@ -40,6 +43,8 @@ struct node_brief board_brief(const struct board *board)
         .leads = (bits & BRIEF_LEADS) != 0,
         .no_quorum = (bits & BRIEF_NO_QUORUM) != 0,
         .waits = (bits & BRIEF_WAITS) != 0,
+        .secondary = (bits & BRIEF_SECONDARY) != 0,
+        .superseded = (bits & BRIEF_SUPERSEDED) != 0,
         .feature = (uint16_t)(bits >> BRIEF_FEATURE_SHIFT),
     };
 }

@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_NODE_BOARD_H
 #define HOLDFAST_NODE_BOARD_H
 
+#include "cluster/dr/role.h"
 #include "cluster/membership/part.h"
 
 #include <pthread.h>
@@ -24,6 +25,7 @@ struct node_status {
     uint64_t version;        /* version of the replicated state */
     int64_t cluster_time_ms; /* cluster time of the last applied entry; 0 before the first entry */
     int64_t active_since_ms; /* when this node became active, by its wall clock; 0: not active */
+    struct dr_role dr;       /* role of the cluster in disaster recovery */
     uint64_t root_version;   /* version of the last computed Merkle root */
     uint8_t root[32];        /* last computed Merkle root; all zero before the first */
     struct rlog_status raft;
@@ -32,6 +34,8 @@ struct node_status {
 /* The part of node_status that every request needs. */
 struct node_brief {
     bool initialized, sealed, active, perf_standby, removed, waits, no_quorum;
+    bool secondary;   /* this cluster is a DR secondary */
+    bool superseded;  /* this cluster is a DR primary that refuses writes */
     bool leads;       /* this node leads: `leader_name` is its own name */
     uint16_t feature; /* feature level of the cluster; 0 before this node knows it */
 };
@@ -46,6 +50,8 @@ static inline struct node_brief node_brief_of(const struct node_status *s)
         .waits = s->waits,
         .no_quorum = s->no_quorum,
         .feature = s->raft.feature,
+        .secondary = s->dr.mode == DR_MODE_SECONDARY,
+        .superseded = s->dr.phase == DR_PHASE_SUPERSEDED,
         .leads = s->leader_name[0] != '\0' && strcmp(s->leader_name, s->name) == 0,
     };
 }

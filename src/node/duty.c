@@ -109,16 +109,24 @@ static enum ran duty_run(struct duties *d, const struct node_duty *duty)
 
 static size_t duty_count(const struct duties *d)
 {
-    return d->n + (d->first.name != NULL);
+    ASSERT(d->n_first <= DUTY_FIRST_MAX);
+    return d->n_first + d->n;
 }
 
 /* The duty at a place in the order of a round. */
 static const struct node_duty *duty_at(const struct duties *d, size_t at)
 {
     ASSERT(at < duty_count(d));
-    if (d->first.name == NULL)
-        return &d->rows[at];
-    return at == 0 ? &d->first : &d->rows[at - 1];
+    return at < d->n_first ? &d->first[at] : &d->rows[at - d->n_first];
+}
+
+/* A DR secondary runs duties that change local keys alone. */
+static void skip_others(struct duties *d, size_t n)
+{
+    while (d->host->dr_secondary && d->next < n && !duty_at(d, d->next)->secondary) {
+        forget_conflict(d);
+        d->next++;
+    }
 }
 
 static void duty_step(struct duties *d)
@@ -128,7 +136,7 @@ static void duty_step(struct duties *d)
     uint64_t began_ms = env_mono_ms(d->host->env);
     look_at_clients(d);
     size_t n = duty_count(d);
-    while (d->next < n) {
+    for (skip_others(d, n); d->next < n; skip_others(d, n)) {
         d->ran = d->next;
         enum ran ran = duty_run(d, duty_at(d, d->next));
         d->next += ran != RAN_AGAIN;
@@ -165,7 +173,7 @@ static void duty_changed(void *self, const struct rlog_status *raft)
     struct part_host *host = d->host;
     (void)raft;
     ASSERT(!host->stopping || host->active_term == 0);
-    if (host->active_term == 0 || host->dr_secondary) {
+    if (host->active_term == 0) {
         duty_end(d);
         return;
     }

@@ -11,8 +11,9 @@
  * commit met a conflict runs again next, with the ticket of that commit (PROTOCOL R5), so writes of
  * clients cannot keep it from its work.
  *
- * A DR secondary begins no duty: its state is the primary's. A transaction proposed in a term that
- * has ended is applied like any other write: only if its preconditions still hold. */
+ * On a DR secondary only duties run that change local keys: its replicated keys are the primary's.
+ * A transaction proposed in a term that has ended is applied like any other write: only if its
+ * preconditions still hold. */
 #ifndef HOLDFAST_NODE_DUTY_H
 #define HOLDFAST_NODE_DUTY_H
 
@@ -36,17 +37,21 @@ struct node_duty {
     /* The last run of the duty is committed. NULL: the duty need not know. */
     void (*committed)(const void *with);
     const void *with;
+    bool secondary; /* runs on a DR secondary too: it changes local keys only while the cluster is
+                       one */
 };
 
 enum {
     DUTY_EVERY_MS = 500, /* time between two looks for something to do */
     DUTY_TURN_MS = 5,    /* time that the duties may take in one turn of the raft thread */
     DUTY_RERUNS_MAX = 8, /* most runs of a duty after conflicts, before the next duty runs */
+    DUTY_FIRST_MAX = 2,  /* duties of the node itself */
 };
 
 struct duties {
     struct part_host *host;
-    struct node_duty first; /* a duty of the node itself, which runs first; without a name: none */
+    struct node_duty first[DUTY_FIRST_MAX]; /* duties of the node itself, which run first */
+    size_t n_first;
     const struct node_duty *rows;
     size_t n;
     struct state_log log;

@@ -32,7 +32,7 @@ struct node_options {
     const struct node_service *services;
     size_t n_services;
     bool performance_standby;
-    bool peer_unseal; /* ask the active node for the root key after a start */
+    bool peer_unseal;                   /* ask the active node for the root key after a start */
     unsigned election_ms, heartbeat_ms; /* 0: the default of rlog.h, also for the values below */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes;
 

@@ -3,6 +3,7 @@
 #ifndef HOLDFAST_NODE_NODE_INTERNAL_H
 #define HOLDFAST_NODE_NODE_INTERNAL_H
 
+#include "cluster/dr/dr.h"
 #include "cluster/membership/certificate/renew.h"
 #include "cluster/membership/join/enroll.h"
 #include "cluster/membership/join/join.h"
@@ -39,6 +40,7 @@ struct node {
     struct enroll enroll;
     struct unseal unseal;
     struct quorum quorum;
+    struct dr dr;
     struct role role;
     struct snapshot snapshot;
     struct duties duties;

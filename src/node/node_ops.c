@@ -1,4 +1,5 @@
 #include "node/node_ops.h"
+#include "crypto/tls.h"
 #include "node/node_internal.h"
 
 #include <stdio.h>
@@ -74,6 +75,16 @@ static unsigned list_peers(struct node *node, struct node_peer *ret_peers)
     return n;
 }
 
+static void get_dr_facts(struct node *node, struct dr_facts *ret_facts)
+{
+    dr_live_get(&node->dr.live, ret_facts);
+}
+
+static enum status read_authority(struct node *node, struct buf *out, struct reason *reason)
+{
+    return tls_pem_read(node->options.member.ca_file, out, reason);
+}
+
 static void get_seal_status(struct node *node, struct node_seal_status *ret_status)
 {
     unseal_status(&node->unseal, ret_status);
@@ -145,6 +156,8 @@ const struct node_ops node_ops = {
     .time_ms = get_time_ms,
     .heard_ms = get_heard_ms,
     .peers = list_peers,
+    .dr_facts = get_dr_facts,
+    .authority = read_authority,
     .seal_status = get_seal_status,
     .unseal_share = give_share,
     .unseal_reset = reset_shares,

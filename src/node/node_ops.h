@@ -4,6 +4,7 @@
 #ifndef HOLDFAST_NODE_NODE_OPS_H
 #define HOLDFAST_NODE_NODE_OPS_H
 
+#include "cluster/dr/live.h"
 #include "cluster/membership/join/enroll.h"
 #include "cluster/membership/members/admin.h"
 #include "node/node.h"
@@ -37,6 +38,12 @@ struct node_ops {
     uint64_t (*heard_ms)(const struct node *node);
     /* Fill at most RLOG_MEMBERS_MAX peers; returns their number. Any thread. */
     unsigned (*peers)(struct node *node, struct node_peer *ret_peers);
+    /* Append the authority of the cluster ports, PEM, as ca_file has it. Blocks; any thread.
+     * Statuses of tls_pem_read. */
+    enum status (*authority)(struct node *node, struct buf *out, struct reason *reason);
+
+    /* The link of disaster recovery, as this node knows it (cluster/dr/live.h). Any thread. */
+    void (*dr_facts)(struct node *node, struct dr_facts *ret_facts);
 
     /* unseal_status, _share, _reset, _seal */
     void (*seal_status)(struct node *node, struct node_seal_status *ret_status);

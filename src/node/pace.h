@@ -38,7 +38,7 @@ struct pace {
     unsigned most;            /* steps that fit into one transaction, as far as it is known */
     bool quiet, looked;
     bool asked; /* an operator asked for work that is left */
-    bool idle; /* since the last look nothing was left to do */
+    bool idle;  /* since the last look nothing was left to do */
 };
 
 /* Begin at the least pace. */

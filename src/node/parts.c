@@ -13,13 +13,28 @@ static const struct {
     const struct part *part;
     size_t offset; /* offset of the part's struct in struct node */
 } rows[] = {
-    ROW(local, local),      ROW(bootstrap, bootstrap), ROW(join, join),
-    ROW(enroll, enroll),    ROW(unseal, unseal),       ROW(quorum, quorum),
-    ROW(role, role),        ROW(snapshot, snapshot),   ROW(duty, duties),
-    ROW(service, services), ROW(root, root),           ROW(admin, admin),
-    ROW(peers, peers),      ROW(health, health),       ROW(cleanup, cleanup),
-    ROW(feature, feature),  ROW(transfer, transfer),   ROW(address, address),
-    ROW(removed, removed),  ROW(renew, renew),         ROW(peer_unseal, peer_unseal),
+    ROW(local, local),
+    ROW(bootstrap, bootstrap),
+    ROW(join, join),
+    ROW(enroll, enroll),
+    ROW(unseal, unseal),
+    ROW(quorum, quorum),
+    ROW(dr, dr),
+    ROW(role, role),
+    ROW(snapshot, snapshot),
+    ROW(duty, duties),
+    ROW(service, services),
+    ROW(root, root),
+    ROW(admin, admin),
+    ROW(peers, peers),
+    ROW(health, health),
+    ROW(cleanup, cleanup),
+    ROW(feature, feature),
+    ROW(transfer, transfer),
+    ROW(address, address),
+    ROW(removed, removed),
+    ROW(renew, renew),
+    ROW(peer_unseal, peer_unseal),
 };
 
 static void *self_of(struct node *n, size_t i)
@@ -85,6 +100,7 @@ void node_parts_wire(struct node *n)
     n->unseal.opened = on_opened;
     n->unseal.opened_ctx = &n->enroll;
     n->unseal.board = n->quorum.board = n->role.board = n->root.board = &n->board;
+    n->role.dr = &n->dr.role;
     n->role.performance_standby = o->performance_standby;
     n->peer_unseal.enabled = o->peer_unseal;
     n->peer_unseal.seal = (struct peer_unseal_seal){&n->unseal, peer_wanted, peer_open};
@@ -94,13 +110,20 @@ void node_parts_wire(struct node *n)
     n->snapshot.reserve_bytes = o->reserve_bytes;
     n->duties.rows = o->duties;
     n->duties.n = o->n_duties;
-    n->duties.first = (struct node_duty){
-        .name = "migration to another seal", .run_with = unseal_migrate, .with = &n->unseal.self};
+    n->duties.first[n->duties.n_first++] = (struct node_duty){.name = "migration to another seal",
+                                                              .run_with = unseal_migrate,
+                                                              .with = &n->unseal.self,
+                                                              .secondary = true};
+    n->duties.first[n->duties.n_first++] = (struct node_duty){.name = "own seal of a DR secondary",
+                                                              .run_with = unseal_renew,
+                                                              .with = &n->unseal.self,
+                                                              .secondary = true};
     n->services.rows = o->services;
     n->services.n = o->n_services;
     n->services.time_ms = cluster_time_ms;
     n->services.time_ctx = &n->board;
     n->services.snapshot = &n->snapshot;
+    n->services.seal = o->seal;
     n->admin.peers = n->cleanup.peers = n->transfer.peers = n->feature.peers = &n->peers;
     n->health.peers = &n->peers;
     n->join.health = n->cleanup.health = &n->health;
@@ -152,6 +175,7 @@ bool node_parts_stop(struct node *n)
 void node_parts_done(struct node *n)
 {
     services_done(&n->services);
+    dr_done(&n->dr);
     unseal_done(&n->unseal);
     peers_done(&n->peers);
     health_done(&n->health);

@@ -1,6 +1,7 @@
 #include "node/role.h"
 
 #include "base/trace.h"
+#include "cluster/dr/site.h"
 
 #include <stdio.h>
 
@@ -87,6 +88,7 @@ static bool publish_role(struct role *r, const struct rlog_status *raft,
     s->sealed = sealed;
     s->active = active;
     s->removed = r->host->removed;
+    s->dr = *r->dr;
     s->has_leader = leader != NULL;
     s->perf_standby =
         !s->active && !sealed && s->has_leader && r->performance_standby && !r->host->mute;
@@ -135,7 +137,8 @@ bool role_applied(struct role *r, uint64_t index, uint64_t version)
     ASSERT(r->host->rlog != NULL);
     if (store_pin(rlog_store(r->host->rlog), "node", 0, &pin) != ST_OK)
         return false; /* every pin is in use: the next tick tries again */
-    uint64_t core = store_newest(&pin, BYTES("s/core/")) + store_newest(&pin, BYTES("l/core/"));
+    uint64_t core = store_newest(&pin, BYTES("s/core/")) + store_newest(&pin, BYTES("l/core/")) +
+                    dr_role_version(&pin);
     store_unpin(&pin);
     board_applied(r->board, index, version);
     bool changed = core != r->core_version;

@@ -95,12 +95,13 @@ static void complain_if_late(struct service *s)
 static void service_changed(void *self, const struct rlog_status *raft)
 {
     struct services *all = self;
-    uint64_t term = all->host->dr_secondary ? 0 : all->host->active_term;
     (void)raft;
     ASSERT(part_on_thread(all->host));
-    ASSERT(!all->host->stopping || term == 0);
+    ASSERT(!all->host->stopping || all->host->active_term == 0);
     for (size_t i = 0; i < all->n; i++) {
         struct service *s = &all->items[i];
+        bool fits = s->row->standing == all->host->dr_secondary;
+        uint64_t term = fits ? all->host->active_term : 0;
         if (s->phase == SERVICE_RUNNING && s->term != term)
             service_ask(s);
         if (s->phase == SERVICE_IDLE && term == 0)

@@ -11,7 +11,8 @@
  *    and ends it once. A service whose `run` returned early is begun again in the next term.
  * 2. At most one run of a service exists on a node: the next term's run begins after the last one's
  *    thread was joined.
- * 3. A DR secondary begins no service.
+ * 3. The active node of a DR secondary, or of a superseded primary, begins the services for that
+ *    state alone (`standing`), and no other service.
  * 4. Ending a service never delays the change of the role. A run that hangs in a call to the
  * outside cannot change the state any more: each proposal carries the run's term, and the replica
  * refuses one of a term that it does not lead; after the run was asked to end, service_propose
@@ -38,6 +39,7 @@ struct node_service {
     /* The work of one term, on the service's own thread. Return soon after service_wait returned
      * false or service_transact ST_CLOSED; bound every call to the outside by a deadline. */
     void (*run)(struct service *service);
+    bool standing; /* runs where the cluster follows another one, and nowhere else */
 };
 
 /* Stage what a transaction shall change, as of the cluster time `now_ms`. Called again on a newer
@@ -102,9 +104,25 @@ struct services {
     int64_t (*time_ms)(void *ctx); /* gives the cluster time; any thread */
     void *time_ctx;
     struct snapshot *snapshot; /* the node's part */
+    const struct seal *seal;   /* configured seal; NULL: key shares */
     struct service *items;     /* array of `n` services */
     uint64_t stop_ms;          /* monotonic: when the node began to stop; 0: it runs */
 };
+
+/* For a service that belongs to a part of the node: the node, the env of the run's thread, and the
+ * configured seal (NULL: key shares). */
+static inline struct part_host *service_host(const struct service *service)
+{
+    return service->all->host;
+}
+static inline struct env *service_env(const struct service *service)
+{
+    return service->env;
+}
+static inline const struct seal *service_seal(const struct service *service)
+{
+    return service->all->seal;
+}
 
 /* The thread of a run: runs the service, then posts `gone`. */
 void *service_main(void *service);

@@ -1,8 +1,8 @@
 /* Transfers leadership to a voter that can be active (PROTOCOL R17). A part
  * (cluster/membership/part.h). Raft thread.
  *
- * A sealed leader serves no request, and a leader whose audit devices all fail can record none. Both
- * transfer leadership to a voter that is known to serve. A leader that stops does the same. */
+ * A sealed leader serves no request, and a leader whose audit devices all fail can record none.
+ * Both transfer leadership to a voter that is known to serve. A leader that stops does the same. */
 #ifndef HOLDFAST_NODE_TRANSFER_H
 #define HOLDFAST_NODE_TRANSFER_H
 

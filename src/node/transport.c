@@ -89,6 +89,13 @@ static void on_unauthenticated(void *ctx, struct mesh_http connection)
         n->options.accept_unauthenticated(n->options.ctx, connection);
 }
 
+static void on_dr(void *ctx, struct mesh_http connection, const char *peer_uri)
+{
+    struct node *n = ctx;
+    (void)peer_uri; /* the session reads and checks the certificate */
+    dr_serve_accept(&n->dr, &connection);
+}
+
 static bool on_ask_removed(void *ctx, const char *name)
 {
     return removed_is(&((struct node *)ctx)->host, name,
@@ -128,6 +135,7 @@ enum status transport_open(struct part_host *host, struct reason *reason)
                    .http = on_http,
                    .unauthenticated =
                        n->options.accept_unauthenticated != NULL ? on_unauthenticated : NULL,
+                   .dr = on_dr,
                    .removed = on_ask_removed,
                    .refused_as_removed = on_refused_as_removed,
                    .superseded = on_ask_superseded,
@@ -262,6 +270,7 @@ enum status transport_start_replica(struct part_host *host, bool initial, struct
         .snapshot_log_bytes = n->options.snapshot_log_bytes,
         .state_bytes_max = n->options.state_bytes_max,
         .reserve_bytes = n->options.reserve_bytes,
+        .wal_bytes_max = RLOG_WAL_BYTES,
     };
     bootstrap_identity(host, &o.identity);
     ASSERT(host->rlog == NULL);

@@ -54,6 +54,9 @@ struct unseal {
      * committed; empty: this node migrates nothing. And the stamp of the seal to move away from. */
     struct secret moving;
     uint64_t moving_from;
+
+    struct reason own_said;       /* why the own seal is not renewed, to log it once; raft thread */
+    _Atomic uint64_t own_settled; /* result of unseal_settled */
 };
 
 extern const struct part unseal_part;
@@ -81,6 +84,15 @@ void unseal_seal(struct unseal *u);
  * given for. As state_migrate. */
 NODISCARD enum status unseal_migrate(const void *self, struct state_txn *txn, int64_t now_ms,
                                      unsigned steps);
+/* A duty of the active node, also on a DR secondary; `self` is struct unseal. While the cluster
+ * follows a primary: as state_dr_upkeep. Else: as state_dr_promote, which stages nothing unless the
+ * cluster was a secondary until lately. */
+NODISCARD enum status unseal_renew(const void *self, struct state_txn *txn, int64_t now_ms,
+                                   unsigned steps);
+/* The last version of a secondary's state at which this node, as the active one, found the own seal
+ * and the local key ring under the present root key; 0: it has not found them so. The version to
+ * report to the primary, for state_superseded_upkeep. Any thread. */
+uint64_t unseal_settled(const struct unseal *u);
 /* Whether this node may ask a peer for the root key: sealed by key shares, and not by an operator
  * since its start. Raft thread. */
 bool unseal_wants_peer(struct unseal *u);

@@ -167,6 +167,7 @@ struct router_host {
     enum status (*reload)(struct router_host *host, enum router_reload part,
                           struct reason *ret_why);
     uint64_t upload_bytes_max; /* most bytes of the body of a ROUTE_UPLOAD */
+    uint64_t state_bytes_max;  /* most bytes of the state; 0: no limit */
     enum seal_type seal_type;  /* type of the configured seal, for sys/init */
     const struct seal *seal; /* for sys/init; NULL: no seal is configured, or its key is missing */
     const struct metrics *metrics;
@@ -176,16 +177,15 @@ struct router_host {
     enum trace_level log_level;     /* configured level of the process */
     const char *data_dir;           /* directory whose free space is reported; NULL: not reported */
     struct bytes configuration;     /* the configuration, without secrets: an object of JSON */
-    /* Maintenance: this node replies 503 to all requests except health and the routes that
-     * operators need. */
-    _Atomic bool maintenance;
+    _Atomic bool maintenance;      /* 503 to all but health and the routes that operators need */
     struct quota_table *quotas;    /* shared by the workers */
     struct audit_table *audit;     /* audit devices; NULL: there are none, as in tests */
     struct throttle ceremonies;    /* limits anonymous changes by ROUTE_CEREMONY */
     struct parsed_budgets parsed;  /* shared by the workers */
     struct http_budget *parking;   /* bounds parked requests; NULL: not bounded, as in tests */
     bool optional_mounts;          /* initialisation makes the optional mounts of modules too */
-    _Atomic int64_t challenged_ms; /* rate limit of sys/storage/raft/bootstrap */
+    /* rate limits of sys/storage/raft/bootstrap, of sys/replication/dr/primary/bootstrap */
+    _Atomic int64_t challenged_ms, dr_asked_ms;
     _Atomic bool leaving;          /* the process ends soon, and probes say so; any thread */
 };
 

@@ -340,6 +340,7 @@ static void router_of(struct server *s)
         .inflight = inflight_gather,
         .reload = reload_part,
         .upload_bytes_max = s->config->snapshot_bytes_max,
+        .state_bytes_max = s->config->state_bytes_max,
         .seal_type = seal_type_of(s->config),
         .seal = s->seal.type != 0 ? &s->seal : NULL,
         .metrics = &s->metrics,

@@ -139,14 +139,16 @@ static bool from_member(const struct front_http *http, const struct http_request
     return member;
 }
 
-/* Start the listener of unauthenticated peers. This listener serves only join requests, and its
- * limits are low. */
+/* Start the listener of unauthenticated peers. This listener serves only join requests and the
+ * activation of DR secondaries, and its limits are low. */
 static enum status serve_unauthenticated(struct worker *w)
 {
+    static const char *const only[] = {"sys/storage/raft/bootstrap/join",
+                                       "sys/replication/dr/primary/bootstrap", NULL};
     struct listener *unauthenticated = &w->listeners[LISTENER_UNAUTHENTICATED];
     struct http_limits limits = http_limits_default;
     unauthenticated->handler = (struct front_http){
-        .worker = w->router, .forwarder = &w->forwarder, .only = "sys/storage/raft/bootstrap/join"};
+        .worker = w->router, .forwarder = &w->forwarder, .only = only};
     limits.connections_max = UNAUTHENTICATED_MAX;
     limits.connections_share = UNAUTHENTICATED_SHARE;
     limits.body_bytes_max = UNAUTHENTICATED_BODY_MAX;

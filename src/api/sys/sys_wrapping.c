@@ -10,7 +10,7 @@ struct sys_wrapping {
 
 static const struct field wrapping_fields[] = {
     FIELD(struct sys_wrapping, token, STRING, .preset = "", .hidden = true,
-          .help = "The wrapping token; none: the token in the header."),
+          .help = "The wrapping token, also as a JWT; none: the token in the header."),
 };
 static const struct schema sys_wrapping_schema = SCHEMA(struct sys_wrapping, wrapping_fields);
 
@@ -64,13 +64,12 @@ static enum status sys_unwrap(struct req *req)
 static enum status sys_rewrap(struct req *req)
 {
     CLEANUP(buf_done) struct buf told = {0};
-    const struct auth_scope scope = req_scope(req);
     struct wrapping wrapping;
     struct bytes body;
     TRY(take(req, &wrapping, &body));
-    TRY(wrapping_create(&scope, req->env, body, &wrapping));
-    TRY(wrap_keep(req, &wrapping));
-    TRY(wrap_put(&wrapping, &told));
+    /* a holder who was given a JWT may need the address in the next one */
+    bool jwt = wrapping.addr != NULL || req->wrap_jwt;
+    TRY(wrap_make(req, body, jwt ? WRAP_JWT : WRAP_BEARER, &wrapping, &told));
     ASSERT(told.len > 0);
     return req_reply_raw(req, "application/json", buf_bytes(&told));
 }

@@ -29,6 +29,10 @@ static enum status check_mfa(struct req *req, struct bytes header)
 static enum status read_headers(struct req *req, const struct router_request *request)
 {
     TRY(wrap_read(req, header_either(request, "x-secrets-wrap-ttl", "x-vault-wrap-ttl")));
+    if (req->wrap_ttl_s != 0 ||
+        bytes_has_prefix(request->target.path, BYTES("sys/wrapping/"))) /* else unused */
+        TRY(wrap_read_form(req,
+                           header_either(request, "x-secrets-wrap-format", "x-vault-wrap-format")));
     return check_mfa(req, header_either(request, "x-secrets-mfa", "x-vault-mfa"));
 }
 
@@ -135,6 +139,7 @@ static const char *const page_headers[] = {
     "X-Secrets-Namespace",
     "X-Secrets-Request",
     "X-Secrets-Wrap-TTL",
+    "X-Secrets-Wrap-Format",
     "X-Secrets-MFA",
     "X-Secrets-No-Request-Forwarding",
     "X-Secrets-Policy-Override",

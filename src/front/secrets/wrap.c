@@ -1,7 +1,9 @@
 #include "front/secrets/wrap.h"
 
 #include "auth/token_ttl.h"
+#include "auth/wrapping_jwt.h"
 #include "router/quota_lease.h"
+#include "router/router.h"
 #include "text/duration.h"
 
 enum status wrap_read(struct req *req, struct bytes header)
@@ -23,6 +25,14 @@ enum status wrap_read(struct req *req, struct bytes header)
     return ST_OK;
 }
 
+enum status wrap_read_form(struct req *req, struct bytes header)
+{
+    req->wrap_jwt = text_is(header, "jwt");
+    if (header.len != 0 && !req->wrap_jwt)
+        return req_fail(req, ST_INVALID, "X-Secrets-Wrap-Format: jwt is expected, or no header");
+    return ST_OK;
+}
+
 static enum status refuse(struct req *req)
 {
     return req_fail(req, ST_INVALID, "the reply of this path cannot be wrapped");
@@ -36,7 +46,23 @@ enum status wrap_check(struct req *req)
     return refuse(req);
 }
 
-enum status wrap_put(const struct wrapping *wrapping, struct buf *out)
+/* Warn of a JSON Web Token that does not say where to unwrap it. */
+static void put_address_warning(const struct wrapping *wrapping, struct text_writer *w)
+{
+    text_key(w, "warnings");
+    if (wrapping->addr == NULL || wrapping->addr[0] != '\0') {
+        text_put_null(w);
+        return;
+    }
+    text_open_list(w);
+    text_put_str(w, "the wrapping token names no address to unwrap it at, because api_addr of the "
+                    "active node is not set: give the address where the token is used");
+    text_close(w);
+}
+
+/* `always`: the handler asked for the wrapping, and its clients expect the member even if it is
+ * empty. */
+static enum status put_told(const struct wrapping *wrapping, bool always, struct buf *out)
 {
     struct text_writer w = {.out = out};
     ASSERT(wrapping->bearer[0] != '\0');
@@ -54,16 +80,16 @@ enum status wrap_put(const struct wrapping *wrapping, struct buf *out)
     text_member_int(&w, "ttl", wrapping->creation_ttl_s);
     text_member_time(&w, "creation_time", wrapping->creation_time_ms);
     text_member_str(&w, "creation_path", wrapping->creation_path);
-    if (wrapping->wrapped_accessor[0] != '\0')
+    if (always || wrapping->wrapped_accessor[0] != '\0')
         text_member_str(&w, "wrapped_accessor", wrapping->wrapped_accessor);
     text_close(&w);
-    text_member_null(&w, "warnings");
+    put_address_warning(wrapping, &w);
     text_member_null(&w, "auth");
     text_close(&w);
     return buf_status(out);
 }
 
-enum status wrap_keep(struct req *req, const struct wrapping *wrapping)
+static enum status keep(struct req *req, const struct wrapping *wrapping)
 {
     struct wrapping *kept = arena_alloc(req->arena, sizeof *kept);
     if (kept == NULL)
@@ -73,24 +99,60 @@ enum status wrap_keep(struct req *req, const struct wrapping *wrapping)
     return ST_OK;
 }
 
-static enum status wrap(struct req *req, const struct router_reply *reply, struct buf *out)
+/* Put a JSON Web Token in place of the bearer. Only the active node commits what was staged, so the
+ * address is this node's. */
+static enum status use_jwt(struct req *req, const struct auth_scope *scope, struct wrapping *w)
+{
+    struct node_status status;
+    ASSERT(req_in_txn(req));
+    req->host->node_ops->status(req->host->node, &status);
+    w->addr = arena_str(req->arena, bytes_str(status.leader_address));
+    return w->addr != NULL ? wrapping_jwt_make(scope, w) : ST_NOMEM;
+}
+
+enum status wrap_make(struct req *req, struct bytes body, enum wrap_form form,
+                      struct wrapping *wrapping, struct buf *out)
 {
     const struct auth_scope scope = req_scope(req);
+    ASSERT(out->len == 0);
+    ASSERT(wrapping->creation_path[0] != '\0');
+    if (form == WRAP_JWT)
+        TRY(req_need_feature(req, WRAPPING_JWT_FEATURE));
+    TRY(wrapping_create(&scope, req->env, body, wrapping));
+    if (form == WRAP_JWT)
+        TRY(use_jwt(req, &scope, wrapping));
+    TRY(keep(req, wrapping));
+    return put_told(wrapping, req->reply.wrap_ttl_s != 0, out);
+}
+
+/* How long the reply is kept, as the request and the handler ask. 0: it is not wrapped. */
+static int64_t ttl_of(const struct req *req)
+{
+    int64_t asked_s = req->wrap_ttl_s, own_s = req->reply.wrap_ttl_s;
+    ASSERT(asked_s >= 0 && own_s >= 0);
+    return asked_s == 0 || own_s == 0 ? MAX(asked_s, own_s) : MIN(asked_s, own_s);
+}
+
+static enum wrap_form form_of(const struct req *req)
+{
+    return req->reply.wrap_jwt || req->wrap_jwt ? WRAP_JWT : WRAP_BEARER;
+}
+
+static enum status wrap(struct req *req, const struct router_reply *reply, struct buf *out)
+{
     enum reply_kind kind = req->reply.kind;
     const char *accessor = req->reply.accessor;
     struct wrapping wrapping = {.creation_path = (const char *)req->path.data,
                                 .wrapped_accessor = accessor != NULL ? accessor : "",
-                                .creation_ttl_s = req->wrap_ttl_s};
+                                .creation_ttl_s = ttl_of(req)};
 
-    ASSERT(req->wrap_ttl_s > 0);
+    ASSERT(wrapping.creation_ttl_s > 0);
     ASSERT(reply->http < 300);
     /* Without a token only a login may store something. */
     if (kind == REPLY_BARE || kind == REPLY_RAW || (req->token == NULL && req->reply.auth.len == 0))
         return refuse(req);
     TRY(req_lease_quota(req)); /* a wrapping token is a lease */
-    TRY(wrapping_create(&scope, req->env, buf_bytes(&reply->body), &wrapping));
-    TRY(wrap_keep(req, &wrapping));
-    return wrap_put(&wrapping, out);
+    return wrap_make(req, buf_bytes(&reply->body), form_of(req), &wrapping, out);
 }
 
 /* Whether the reply holds anything to wrap: a warning alone is no secret. */
@@ -104,7 +166,7 @@ enum status wrap_reply(struct req *req, struct router_reply *reply)
 {
     struct buf told = {0};
     ASSERT(req->wrap_ttl_s >= 0);
-    if (req->wrap_ttl_s == 0 || reply->content_type == NULL || reply->http >= 300 ||
+    if (ttl_of(req) == 0 || reply->content_type == NULL || reply->http >= 300 ||
         !has_content(&req->reply))
         return ST_OK;
     enum status st = wrap(req, reply, &told);

@@ -92,10 +92,9 @@ struct pipe_more {
     struct buf stored; /* the reply that is stored with the request's id */
     struct state_confirm confirm;
     struct audit_op audit;
-    struct audit_record *facts; /* part of both audit records of the request; NULL: not written */
-    bool stale;                 /* `facts` are those of an earlier run of the transaction */
-    struct audit_mount mount;   /* with `facts`: the mount, and the keys of replies it exempts */
-    struct field_strings exempt;
+    struct audit_record *facts;  /* part of both audit records of the request; NULL: not written */
+    bool stale;                  /* `facts` are those of an earlier run of the transaction */
+    struct field_strings exempt; /* with `facts`: the keys of replies that the mount exempts */
     const struct reply_answer *answer; /* this node's reply, for the active node; NULL: none */
     struct router_receive receive;
     struct router_collect collect;

@@ -1,5 +1,6 @@
 /* From a fresh transaction to a request that may run: route, token, rights. */
 #include "router/pipeline/pipe_phases.h"
+#include "router/req_dr.h"
 #include "router/request/body.h"
 #include "text/cidr.h"
 
@@ -113,6 +114,8 @@ static bool is_anonymous(const struct pipe *p)
         return false;
     if (route->auth == AUTH_NONE)
         return true;
+    if ((route->flags & ROUTE_DR_TOKEN) != 0 && p->node.secondary)
+        return true; /* `authorise` asks for the token in the body */
     return ((route->flags & ROUTE_OPEN_METRICS) != 0 && p->request->open_metrics) ||
            ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0 && !stage_has_bearer(&p->req, p->request));
 }
@@ -222,6 +225,8 @@ static enum status authorise(struct pipe *p)
         TRY(stage_authorise_parameters(req));
     else if (pipe_has_flag(p, ROUTE_CEREMONY))
         TRY(admit_ceremony(p));
+    if (pipe_has_flag(p, ROUTE_DR_TOKEN) && p->node.secondary)
+        TRY(req_dr_authorise(req));
     TRY(req_need_feature(req, req->route->feature));
     if (req->method == METHOD_PATCH)
         TRY(body_check_patch_type(p->content_type, req_reason(req)));

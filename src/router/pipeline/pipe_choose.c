@@ -2,6 +2,7 @@
 #include "auth/token_cache.h"
 #include "mount/mount_cache.h"
 #include "router/pipeline/pipe_phases.h"
+#include "router/req_dr.h"
 #include "router/request/body.h"
 
 static enum status read_stateless(struct pipe *p)
@@ -142,6 +143,35 @@ static bool in_maintenance(const struct pipe *p)
            !pipe_has_flag(p, ROUTE_NODE | ROUTE_OPERATOR);
 }
 
+/* Whether the nodes of a DR secondary serve the route: routes about the node that need no token,
+ * and those of disaster recovery. */
+static bool served_by_secondary(const struct pipe *p)
+{
+    bool open = pipe_has_flag(p, ROUTE_OPEN_METRICS) && p->request->open_metrics;
+    if (pipe_has_flag(p, ROUTE_SECONDARY | ROUTE_DR_TOKEN))
+        return true;
+    return pipe_has_flag(p, ROUTE_NODE) && (p->req.route->auth == AUTH_NONE || open);
+}
+
+/* A cluster that follows another one, or that another one has superseded, serves no client. The
+ * state machine refuses its writes too; this refuses reads as well, with the reason. A sealed or
+ * removed node says that first. PIPE_PENDING: the request is served. */
+static enum pipe_phase heed_dr(struct pipe *p)
+{
+    const struct node_brief *node = &p->node;
+    if ((!node->secondary && !node->superseded) || !node->initialized || node->sealed ||
+        node->removed || served_by_secondary(p))
+        return PIPE_PENDING;
+    if (node->secondary) {
+        reason_set(req_reason(&p->req), "%s", REQ_DR_DISABLED);
+        return pipe_fail(p, ST_INVALID);
+    }
+    reason_set(req_reason(&p->req),
+               "this cluster was superseded by another primary of its replication set: demote it, "
+               "and let it follow that primary");
+    return pipe_fail(p, ST_BUSY);
+}
+
 /* Whether the body of an upload streams into a file: the front decided that with the head, before
  * the route was known. */
 static bool arrives_as_needed(const struct pipe *p)
@@ -201,6 +231,9 @@ enum pipe_phase pipe_choose(struct pipe *p)
         return pipe_fail(p, ST_BUSY);
     }
     enum pipe_phase next = await_members(p);
+    if (next != PIPE_PENDING)
+        return next;
+    next = heed_dr(p);
     if (next != PIPE_PENDING)
         return next;
     if (p->worker->state == NULL && p->request->forwarded)

@@ -50,10 +50,11 @@ struct req_reply {
     int64_t lease_duration_s;
     const char **warnings; /* room for REQ_WARNINGS_MAX, or NULL */
     unsigned n_warnings;
-    bool insist;     /* a warning that turns a 204 into a 200 */
-    struct buf auth; /* the member `auth` of the envelope; empty: null */
-    /* the token that the client gets in place of the reply, in the arena; NULL: not wrapped */
-    const struct wrapping *wrapping;
+    bool insist;        /* a warning that turns a 204 into a 200 */
+    struct buf auth;    /* the member `auth` of the envelope; empty: null */
+    int64_t wrap_ttl_s; /* set by req_wrap, with `wrap_jwt`; 0: the client decides */
+    bool wrap_jwt;
+    const struct wrapping *wrapping; /* the client gets this token instead; NULL: not wrapped */
     /* Of the token in `auth`; NULL and 0: there is none. */
     const char *accessor, *display_name;
     int64_t issued_ms;
@@ -75,10 +76,9 @@ struct req_files {
 };
 
 struct req {
-    struct arena *arena; /* memory of the request; wiped when the reply was sent */
-    struct env *env;     /* `env` of the worker */
-    /* transaction; NULL for routes about the node that need no token */
-    struct state_txn *txn;
+    struct arena *arena;           /* memory of the request; wiped when the reply was sent */
+    struct env *env;               /* `env` of the worker */
+    struct state_txn *txn;         /* NULL for routes about the node that need no token */
     struct barrier_cipher *cipher; /* cipher context; NULL where `txn` is NULL */
     struct router_host *host;
     const struct router *router;   /* has the tables of all modules */
@@ -124,14 +124,14 @@ struct req {
      * the handler watches none. */
     uint64_t index;
     int64_t wrap_ttl_s; /* how long the wrapped reply is kept; 0: the reply is not wrapped */
+    bool wrap_jwt;      /* if the reply is wrapped: the client asks for a JSON Web Token */
     struct req_reply reply;
     struct req_files files;
     struct reason *error; /* text of the error, in the arena; NULL: req_reason was not needed yet */
     /* the listener requires a token for ceremonies; set for requests that run without a state */
     bool closed_ceremonies;
-    /* the request begins an attempt with key shares: its client gets a share of requests */
-    bool begins_attempt;
-    const char *told; /* log line to write after the commit; NULL: none */
+    bool begins_attempt; /* an attempt with key shares; its client gets a share of requests */
+    const char *told;    /* log line to write after the commit; NULL: none */
 
     /* The members below are for the router alone. */
     const struct policy_rule *rule; /* allows the path; lives as long as `acl`; NULL: not needed */

@@ -73,6 +73,11 @@ enum route_flag {
     /* A write whose reply tells the version of its commit (REPLY_VERSION). */
     ROUTE_VERSION = 1 << 27,
     ROUTE_COLLECTION = 1 << 28, /* the reply is a list; in a namespace that there is not, empty */
+    /* Served by a DR secondary too, and by a superseded primary. */
+    ROUTE_SECONDARY = 1 << 29,
+    /* As ROUTE_SECONDARY; on a DR secondary the body's `dr_operation_token` takes the place of the
+     * client's token (req_dr.h). */
+    ROUTE_DR_TOKEN = 1 << 30,
 };
 
 /* The right that a route of a dialect with `authorise` asks for. The dialect defines the numbers.

@@ -320,28 +320,6 @@ static void a_pad_is_as_long_as_a_token(void **ctx)
     }
 }
 
-static void a_superseded_record_is_deleted_after_an_hour(void **ctx)
-{
-    (void)ctx;
-    struct arena arena = {0};
-    struct state_txn txn;
-    struct seal seal = {0};
-    const uint8_t key[SEAL_KEY_BYTES] = {5};
-    assert_status(seal_static(bytes_of(key, sizeof key), "k2", &seal, NULL), ST_OK);
-    assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
-    assert_status(state_superseded_upkeep(&txn, 1700000000000), ST_OK);
-    assert_false(state_staged(&txn)); /* there is none */
-    assert_status(state_rekey(&txn, &seal, 1700000000000), ST_OK);
-    struct state_mark mark = state_mark(&txn);
-    assert_status(state_superseded_upkeep(&txn, 1700000000000 + 3599999), ST_OK);
-    assert_ptr_equal(state_mark(&txn).last_op, mark.last_op);
-    assert_status(state_superseded_upkeep(&txn, 1700000000000 + 3600000), ST_OK);
-    assert_status(state_exists(&txn, BYTES(BARRIER_SUPERSEDED)), ST_NOT_FOUND);
-    state_end(&txn);
-    seal_done(&seal);
-    arena_done(&arena);
-}
-
 static void a_share_is_nowhere_in_clear(void **ctx)
 {
     (void)ctx;
@@ -528,7 +506,6 @@ int main(void)
         TEST(a_root_token_is_made_once),
         TEST(what_is_no_share_of_this_attempt_is_refused),
         TEST(a_pad_is_as_long_as_a_token),
-        TEST(a_superseded_record_is_deleted_after_an_hour),
         TEST(a_share_is_nowhere_in_clear),
         TEST(each_step_is_told),
         TEST(throttling_fills_with_time),

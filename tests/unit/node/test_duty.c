@@ -546,21 +546,40 @@ static void a_turn_that_took_its_budget_leaves_the_next_duty_to_the_next_turn(vo
     assert_int_equal(runs, 2); /* both in one turn */
 }
 
-static void a_dr_secondary_begins_no_duty(void **ctx)
+static unsigned own_runs;
+
+static enum status run_local(struct state_txn *txn, int64_t now_ms)
 {
-    (void)ctx;
-    host.dr_secondary = true;
-    change(1);
-    assert_false(timer_is_set());
-    host.dr_secondary = false;
-    change(1);
-    assert_true(timer_is_set());
-    host.dr_secondary = true;
-    change(1);
-    assert_false(timer_is_set());
+    (void)txn;
+    (void)now_ms;
+    own_runs++;
+    return ST_SEALED;
 }
 
-static unsigned own_runs;
+static void a_dr_secondary_runs_duties_of_local_keys_alone(void **ctx)
+{
+    (void)ctx;
+    turn_ms = own_runs = 0;
+    d->first[d->n_first++] =
+        (struct node_duty){.name = "local", .run = run_local, .secondary = true};
+    host.dr_secondary = true;
+    change(1);
+    clock_run(&clock_env);
+    assert_int_equal(own_runs, 1);
+    assert_int_equal(runs, 0);
+    host.dr_secondary = false; /* promoted */
+    change(1);
+    clock_env.now_ms += DUTY_EVERY_MS;
+    clock_run(&clock_env);
+    assert_int_equal(own_runs, 2);
+    assert_int_equal(runs, 1);
+    host.dr_secondary = true; /* demoted */
+    change(1);
+    clock_env.now_ms += DUTY_EVERY_MS;
+    clock_run(&clock_env);
+    assert_int_equal(own_runs, 3);
+    assert_int_equal(runs, 1);
+}
 
 static enum status run_own(struct state_txn *txn, int64_t now_ms)
 {
@@ -575,7 +594,7 @@ static void the_duty_of_the_node_itself_runs_first(void **ctx)
 {
     (void)ctx;
     turn_ms = own_runs = 0;
-    d->first = (struct node_duty){.name = "own", .run = run_own};
+    d->first[d->n_first++] = (struct node_duty){.name = "own", .run = run_own};
     change(1);
     clock_run(&clock_env);
     assert_int_equal(own_runs, 1);
@@ -623,7 +642,8 @@ int main(void)
             tear_down),
         cmocka_unit_test_setup_teardown(the_duty_of_the_node_itself_runs_first, set_up_reading,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_dr_secondary_begins_no_duty, set_up_reading, tear_down),
+        cmocka_unit_test_setup_teardown(a_dr_secondary_runs_duties_of_local_keys_alone,
+                                        set_up_reading, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

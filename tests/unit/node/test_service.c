@@ -223,10 +223,10 @@ static void hang_and_write(struct service *s)
     ended++;
 }
 
-static const struct node_service waiting[] = {{"waiting", wait_for_end}};
-static const struct node_service early[] = {{"early", return_early}};
-static const struct node_service writing[] = {{"writing", write_once}};
-static const struct node_service hanging[] = {{"hanging", hang_and_write}};
+static const struct node_service waiting[] = {{.name = "waiting", .run = wait_for_end}};
+static const struct node_service early[] = {{.name = "early", .run = return_early}};
+static const struct node_service writing[] = {{.name = "writing", .run = write_once}};
+static const struct node_service hanging[] = {{.name = "hanging", .run = hang_and_write}};
 
 static struct part_host host;
 static struct services all;

@@ -557,6 +557,45 @@ static void a_wrapped_reply_is_recorded_as_its_token(void **ctx)
     assert_line_lacks(1, "inner");
 }
 
+/* A JWT is recorded as a bearer is: its HMAC, whoever sends it and wherever it stands. */
+static void a_jwt_is_recorded_as_its_hmac(void **ctx)
+{
+    (void)ctx;
+    char token[AUTH_TOKEN_MAX + 1], body[AUTH_TOKEN_MAX + 20];
+    struct test_request t;
+    assert_status(hmac_new(bytes_of(salt, sizeof salt), &device->salt), ST_OK);
+    assert_int_equal(call(METHOD_PUT, "/v1/kv/a", "{\"s\":\"inner\"}")->http, 204);
+    fake_forget_lines(device);
+    test_request_init(&t, METHOD_GET, "/v1/kv/a", NULL);
+    test_request_header(&t, "x-secrets-token", w.token);
+    test_request_header(&t, "x-vault-wrap-ttl", "60s");
+    test_request_header(&t, "x-vault-wrap-format", "jwt");
+    world_handle(&w, &t);
+    assert_int_equal(t.http, 200);
+    const char *at = strstr((const char *)t.body.data, "\"token\":\"ey");
+    assert_non_null(at);
+    (void)snprintf(token, sizeof token, "%.*s", (int)strcspn(at + 9, "\""), at + 9);
+    test_request_done(&t);
+    assert_pair();
+    assert_line_has(1, "\"wrap_info\":{\"ttl\":60,\"token\":\"hmac-sha256:");
+    (void)snprintf(body, sizeof body, "{\"token\":\"%s\"}", token);
+    static const char *const verbs[] = {"/v1/sys/wrapping/lookup", "/v1/sys/wrapping/unwrap",
+                                        "/v1/sys/wrapping/unwrap"}; /* the last one fails */
+    for (size_t i = 0; i < ARRAY_LEN(verbs); i++) {
+        test_request_init(&t, METHOD_POST, verbs[i], body);
+        test_request_header(&t, "x-secrets-token", token);
+        world_handle(&w, &t);
+        assert_int_equal(t.http, i < 2 ? 200 : 400);
+        test_request_done(&t);
+    }
+    assert_int_equal(device->n_lines, 8);
+    for (unsigned i = 0; i < device->n_lines; i++) {
+        assert_line_lacks(i, "eyJ");
+        assert_line_lacks(i, "\"hvs.");
+        assert_line_lacks(i, "inner");
+    }
+}
+
 static void mounts_exempt_keys(void **ctx)
 {
     (void)ctx;
@@ -625,13 +664,18 @@ static void every_failed_allocation_gets_a_reply(void **ctx)
         const char *target, *body;
     } cases[] = {{METHOD_PUT, "/v1/kv/mem", "{\"a\":[1,{\"b\":\"2\"}]}"},
                  {METHOD_GET, "/v1/kv/mem", NULL},
-                 {METHOD_POST, "/v1/auth/token/create", "{}"}};
+                 {METHOD_POST, "/v1/auth/token/create", "{}"},
+                 {METHOD_POST, "/v1/sys/wrapping/wrap", "{\"a\":1}"}};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         for (uint64_t n = 1;; n++) {
             struct test_request t;
             fake_forget_lines(device);
             test_request_init(&t, cases[i].method, cases[i].target, cases[i].body);
             test_request_header(&t, "x-vault-token", w.token);
+            if (strstr(cases[i].target, "wrapping") != NULL) {
+                test_request_header(&t, "x-vault-wrap-ttl", "60s");
+                test_request_header(&t, "x-vault-wrap-format", "jwt");
+            }
             failed = false;
             w.before_propose = memory_is_back;
             (void)mem_fail_nth(n);
@@ -684,6 +728,7 @@ int main(void)
         TEST(a_reply_is_recorded_with_the_facts_that_were_committed),
         TEST(a_new_token_is_recorded_as_one),
         TEST(a_wrapped_reply_is_recorded_as_its_token),
+        TEST(a_jwt_is_recorded_as_its_hmac),
         TEST(mounts_exempt_keys),
         TEST(no_secret_is_in_clear),
         TEST(every_failed_allocation_gets_a_reply),

@@ -584,6 +584,62 @@ static void the_payload_of_a_lease_is_bounded(void **ctx)
     assert_int_equal(burns(), 404);
 }
 
+/* Replies that the handler wraps */
+
+static void a_reply_is_wrapped_because_its_handler_says_so(void **ctx)
+{
+    (void)ctx;
+    char token[AUTH_TOKEN_MAX + 1];
+    expect(post(root, "sys/mounts/lamps", "{\"type\":\"lamp\"}"), 204, NULL);
+    struct test_request *t = expect(post(root, "lamps/give/a", "{}"), 200,
+                                    "\"data\":null,\"wrap_info\":{\"token\":\"ey");
+    expect(t, 200, "\"ttl\":1800,");
+    expect(t, 200, "\"creation_path\":\"lamps/give/a\",\"wrapped_accessor\":\"\"}");
+    assert_null(strstr(text(t), "\"name\""));
+    copy_member(t, "token", token, sizeof token);
+    expect(anonymous(METHOD_POST, "sys/wrapping/unwrap", about("token", token)), 200,
+           "\"data\":{\"name\":\"a\"}");
+    expect(anonymous(METHOD_POST, "sys/wrapping/unwrap", about("token", token)), 400, "not valid");
+}
+
+/* A client may shorten the time, but neither prolong it nor choose another form. */
+static void headers_only_shorten_what_a_handler_wraps(void **ctx)
+{
+    (void)ctx;
+    static const char *const asked[][2] = {
+        {"0", "\"ttl\":1800,"}, {"60", "\"ttl\":60,"}, {"2h", "\"ttl\":1800,"}};
+    expect(post(root, "sys/mounts/lamps", "{\"type\":\"lamp\"}"), 204, NULL);
+    for (size_t i = 0; i < ARRAY_LEN(asked); i++) {
+        struct test_request t;
+        test_request_init(&t, METHOD_POST, "/v1/lamps/give/a", "{}");
+        test_request_header(&t, "x-secrets-token", root);
+        test_request_header(&t, "x-secrets-wrap-ttl", asked[i][0]);
+        test_request_header(&t, "x-secrets-wrap-format", "");
+        world_handle(&w, &t);
+        expect(&t, 200, "\"wrap_info\":{\"token\":\"ey");
+        expect(&t, 200, asked[i][1]);
+        test_request_done(&t);
+    }
+}
+
+/* The absence of the key is a precondition: no second key replaces it. */
+static void put_another_key(struct world *world)
+{
+    (void)world;
+    world_put("s/core/wrapping/jwtkey", "");
+}
+
+static void another_maker_of_the_key_makes_the_handler_run_again(void **ctx)
+{
+    (void)ctx;
+    expect(post(root, "sys/mounts/lamps", "{\"type\":\"lamp\"}"), 204, NULL);
+    unsigned before = w.proposals;
+    w.before_propose = put_another_key;
+    /* the key that came meanwhile is no key, which the second run finds */
+    expect(post(root, "lamps/give/a", "{}"), 500, "corrupt");
+    assert_int_equal(w.proposals, before + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -612,6 +668,9 @@ int main(void)
         SAMPLE(an_orphan_keeps_its_leases),
         SAMPLE(a_lease_of_a_batch_token_ends_with_it_or_its_parent),
         SAMPLE(the_payload_of_a_lease_is_bounded),
+        SAMPLE(a_reply_is_wrapped_because_its_handler_says_so),
+        SAMPLE(headers_only_shorten_what_a_handler_wraps),
+        SAMPLE(another_maker_of_the_key_makes_the_handler_run_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,10 @@
  * burning lamp, so the end of the lease needs no mount; the lamp keeps the id of the lease, so that
  * a reader asks whether the lease is still good. */
 #include "router/req_lease.h"
+#include "router/req_wrap.h"
 #include "sample/sample.h"
 
-enum { TAKE_MAX = 1000 };
+enum { TAKE_MAX = 1000, GIFT_S = 1800 };
 
 struct take {
     int64_t ttl, count, payload;
@@ -119,6 +120,14 @@ static enum status lamp_read(struct req *req)
     return req_reply(req, &out);
 }
 
+/* A gift is for whoever gets the wrapping token, once: the giver does not see it. */
+static enum status lamp_give(struct req *req)
+{
+    const struct lamp out = {.name = req_param(req, "name")};
+    req_wrap(req, GIFT_S, WRAP_JWT);
+    return req_reply(req, &out);
+}
+
 static enum status lamp_renew(const struct lease_scope *s, struct lease *lease,
                               struct lease_ttl *ttl, struct reason *why)
 {
@@ -150,6 +159,12 @@ static const struct route lamp_routes[] = {
      .handler = lamp_read,
      .reply = &lamp_schema,
      .help = "A lamp that burns."},
+    {.method = METHOD_POST,
+     .path = "give/:name",
+     .handler = lamp_give,
+     .flags = ROUTE_ACTIVE,
+     .reply = &lamp_schema,
+     .help = "A lamp for whoever unwraps the reply, which is always wrapped as a JWT."},
     {.method = METHOD_GET,
      .path = "said",
      .handler = sample_said,

@@ -75,7 +75,7 @@ const struct member_options *service_options(const struct service *service)
 static void be_active(unsigned n)
 {
     rounds = n;
-    sys_autosnap_service.run(NULL);
+    sys_autosnap_run(NULL);
 }
 
 static enum status note_name(void *ctx, const char *name)

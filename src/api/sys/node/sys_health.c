@@ -67,6 +67,8 @@ static int64_t health_code(const struct req *req, const struct node_status *node
         return in->sealedcode;
     if (req->host->maintenance)
         return in->maintenancecode;
+    if (node->dr.mode == DR_MODE_SECONDARY)
+        return in->drsecondarycode;
     if (node->active)
         return in->activecode;
     if (!node->has_leader)
@@ -124,7 +126,7 @@ static enum status sys_health(struct req *req)
         .standby = !node->active,
         .performance_standby = open && !node->active && node->perf_standby,
         .replication_performance_mode = "disabled",
-        .replication_dr_mode = "disabled",
+        .replication_dr_mode = dr_mode_text(node->dr.mode),
         .server_time_utc = env_wall_ms(req->env) / 1000,
         .version = req->host->version,
         .maintenance = req->host->maintenance,
@@ -183,18 +185,6 @@ static enum status sys_leader(struct req *req)
         .raft_applied_index = node->applied_index,
     };
     return req_reply(req, &out);
-}
-
-struct replication_out {
-    const char *mode;
-};
-static const struct field replication_fields[] = {FIELD(struct replication_out, mode, STRING)};
-static const struct schema sys_replication_reply =
-    SCHEMA(struct replication_out, replication_fields);
-
-static enum status sys_replication_status(struct req *req)
-{
-    return req_reply(req, &(struct replication_out){.mode = "disabled"});
 }
 
 struct peer_out {
@@ -293,7 +283,8 @@ static const struct route health_routes[] = {
      .reply = &sys_health_reply,
      .statuses = "200 429 472 473 474 501 503 530 any",
      .help = "The status of the reply says what this node can do: 200 active, 473 answers reads, "
-             "429 standby, 474 hears of no active node, 503 sealed or in maintenance, 501 not "
+             "429 standby, 472 belongs to a DR secondary, 474 hears of no active node, 503 sealed "
+             "or in maintenance, 501 not "
              "initialised, 530 removed. The query may name other codes."},
     {.method = METHOD_GET,
      .path = "leader",
@@ -302,27 +293,6 @@ static const struct route health_routes[] = {
      .flags = ROUTE_NODE | ROUTE_UNRECORDED | ROUTE_BARE,
      .reply = &sys_leader_reply,
      .help = "Which node is active."},
-    {.method = METHOD_GET,
-     .path = "replication/status",
-     .handler = sys_replication_status,
-     .auth = AUTH_NONE,
-     .flags = ROUTE_NODE | ROUTE_UNRECORDED,
-     .reply = &sys_replication_reply,
-     .help = "Says that this cluster takes part in no replication."},
-    {.method = METHOD_GET,
-     .path = "replication/dr/status",
-     .handler = sys_replication_status,
-     .auth = AUTH_NONE,
-     .flags = ROUTE_NODE | ROUTE_UNRECORDED,
-     .reply = &sys_replication_reply,
-     .help = "Says that this cluster takes part in no replication for disaster recovery."},
-    {.method = METHOD_GET,
-     .path = "replication/performance/status",
-     .handler = sys_replication_status,
-     .auth = AUTH_NONE,
-     .flags = ROUTE_NODE | ROUTE_UNRECORDED,
-     .reply = &sys_replication_reply,
-     .help = "Says that this cluster takes part in no performance replication."},
     {.method = METHOD_GET,
      .path = "internal/state",
      .handler = sys_state,

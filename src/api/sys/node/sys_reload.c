@@ -1,5 +1,6 @@
 /* sys/config/reload/:subsystem: let this node read a part of its configuration again, as SIGHUP
  * does. */
+#include "api/sys/replication/sys_dr.h"
 #include "api/sys/sys.h"
 #include "base/trace.h"
 
@@ -64,6 +65,13 @@ static const struct route reload_routes[] = {
          "Let this node read a part of its configuration again, as SIGHUP does: log_level, "
          "listener (certificates), cluster (certificate of the cluster port), or audit (open "
          "sinks again). The log tells what became of cluster and audit. license has no effect."},
+    {.method = METHOD_POST,
+     .path = "replication/dr/secondary/config/reload/*subsystem",
+     .handler = sys_reload_check,
+     .outside = sys_reload_outside,
+     .flags = ROUTE_NODE | ROUTE_SUDO | ROUTE_SOME | ROUTE_DR_TOKEN,
+     .body = &sys_dr_authority_schema,
+     .help = "The same as config/reload, on a DR secondary with the DR operation token."},
 };
 
 const struct route_table sys_reload_table = {reload_routes, ARRAY_LEN(reload_routes)};

@@ -1,4 +1,5 @@
 /* sys/storage/raft/autopilot: the health of the members, and when dead members are removed. */
+#include "api/sys/replication/sys_dr.h"
 #include "api/sys/sys.h"
 #include "cluster/membership/local.h"
 #include "cluster/membership/members/feature_level.h"
@@ -12,6 +13,7 @@ struct sys_autopilot {
     int64_t max_trailing_logs, min_quorum;
     bool auto_raise;
     bool has_raise, has_cleanup, has_dead, has_contact, has_trailing, has_quorum, has_stable;
+    const char *dr_operation_token;
 };
 
 enum { DEAD_MIN_S = 60, QUORUM_MIN = 3 };
@@ -39,6 +41,7 @@ static const struct field config_fields[] = {
           .has = offsetof(struct sys_autopilot, has_stable),
           .help = "How long a new member must be healthy, without interruption, before it gets a "
                   "vote."),
+    SYS_DR_TOKEN_FIELD(struct sys_autopilot),
 };
 static const struct schema sys_autopilot_schema = SCHEMA(struct sys_autopilot, config_fields);
 
@@ -126,11 +129,19 @@ static enum status check(struct req *req, const struct autopilot *a)
     return ST_OK;
 }
 
+static bool asks_nothing(const struct sys_autopilot *in)
+{
+    return !in->has_raise && !in->has_cleanup && !in->has_dead && !in->has_contact &&
+           !in->has_trailing && !in->has_quorum && !in->has_stable;
+}
+
 static enum status sys_autopilot_write(struct req *req)
 {
     const struct sys_autopilot *in = req_body(req);
     CLEANUP(buf_done) struct buf record = {0};
     struct autopilot a;
+    if (asks_nothing(in) && in->dr_operation_token[0] != '\0')
+        return sys_autopilot_read(req); /* a DR secondary is asked so: a GET carries no token */
     TRY(load(req, &a));
     if (in->has_cleanup)
         a.cleanup_dead_servers = in->cleanup_dead_servers;
@@ -318,23 +329,32 @@ static const struct route autopilot_routes[] = {
     {.method = METHOD_GET,
      .path = "storage/raft/autopilot/configuration",
      .handler = sys_autopilot_read,
-     .flags = ROUTE_OPERATOR,
+     .flags = ROUTE_OPERATOR | ROUTE_DR_TOKEN,
      .reply = &sys_autopilot_reply,
      .help = "The settings by which the active node watches the members."},
     {.method = METHOD_POST,
      .path = "storage/raft/autopilot/configuration",
      .handler = sys_autopilot_write,
-     .flags = ROUTE_OPERATOR,
+     .flags = ROUTE_OPERATOR | ROUTE_DR_TOKEN,
      .body = &sys_autopilot_schema,
+     .reply = &sys_autopilot_reply,
      .help = "Change how the members are watched, and whether dead members are removed. Fields "
-             "that the request does not give keep their values."},
+             "that the request does not give keep their values. On a DR secondary the body has the "
+             "DR operation token; without any other field, the reply is the settings."},
     {.method = METHOD_GET,
      .path = "storage/raft/autopilot/state",
      .handler = sys_autopilot_state,
-     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_DR_TOKEN,
      .reply = &sys_autopilot_state_reply,
      .help = "The health of the members, as the active node knows it, and how many voters may "
              "fail."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/autopilot/state",
+     .handler = sys_autopilot_state,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_DR_TOKEN | ROUTE_READS,
+     .body = &sys_dr_authority_schema,
+     .reply = &sys_autopilot_state_reply,
+     .help = "The same; on a DR secondary with the DR operation token in the body."},
 };
 
 const struct route_table sys_autopilot_table = {autopilot_routes, ARRAY_LEN(autopilot_routes)};

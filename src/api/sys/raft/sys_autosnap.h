@@ -81,7 +81,8 @@ NODISCARD enum status sys_autosnap_open(const char *path, const char *data_dir, 
                                         bool *ret_same_disk, struct reason *why);
 
 /* sys_autosnap_run.c */
-extern const struct node_service sys_autosnap_service;
+/* The service that saves snapshots by the schedules. */
+void sys_autosnap_run(struct service *service);
 void sys_autosnap_metrics(struct metric_out *out);
 
 #endif

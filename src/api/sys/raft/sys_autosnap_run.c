@@ -239,7 +239,7 @@ static void make_one(struct service *service, struct task *task)
     loop_fs_free(folder.fs);
 }
 
-static void run(struct service *service)
+void sys_autosnap_run(struct service *service)
 {
     struct task task = {.node = service_options(service)->name};
     for (uint64_t wait_ms = 0; service_wait(service, wait_ms); wait_ms = POLL_MS) {
@@ -252,5 +252,3 @@ static void run(struct service *service)
     }
     atomic_store(&figures.failing, 0);
 }
-
-const struct node_service sys_autosnap_service = {.name = "snapshots by a schedule", .run = run};

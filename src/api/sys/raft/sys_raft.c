@@ -1,13 +1,15 @@
 /* The members of the cluster, the leader, snapshots. A change of members runs once, on the pool,
  * outside of the transaction. */
+#include "api/sys/replication/sys_dr.h"
 #include "api/sys/sys.h"
 
 struct sys_remove_peer {
-    const char *server_id;
+    const char *server_id, *dr_operation_token;
 };
 
 static const struct field remove_fields[] = {
     FIELD(struct sys_remove_peer, server_id, STRING, .required = true, .help = "Name of the node."),
+    SYS_DR_TOKEN_FIELD(struct sys_remove_peer),
 };
 static const struct schema sys_remove_peer_schema = SCHEMA(struct sys_remove_peer, remove_fields);
 
@@ -245,19 +247,27 @@ static const struct route raft_routes[] = {
      .path = "step-down",
      .handler = sys_nothing_staged,
      .outside = sys_step_down_outside,
-     .flags = ROUTE_ACTIVE | ROUTE_SUDO | ROUTE_OPERATOR,
+     .flags = ROUTE_ACTIVE | ROUTE_SUDO | ROUTE_OPERATOR | ROUTE_DR_TOKEN,
+     .body = &sys_dr_authority_schema,
      .help = "Transfer leadership to another node. An only voter keeps leadership."},
     {.method = METHOD_GET,
      .path = "storage/raft/configuration",
      .handler = sys_raft_configuration,
-     .flags = ROUTE_ACTIVE | ROUTE_LOCAL | ROUTE_OPERATOR,
+     .flags = ROUTE_ACTIVE | ROUTE_LOCAL | ROUTE_OPERATOR | ROUTE_DR_TOKEN,
      .reply = &sys_raft_configuration_reply,
      .help = "The members of the cluster. Without a quorum: as this node knows them."},
+    {.method = METHOD_POST,
+     .path = "storage/raft/configuration",
+     .handler = sys_raft_configuration,
+     .flags = ROUTE_ACTIVE | ROUTE_LOCAL | ROUTE_OPERATOR | ROUTE_DR_TOKEN | ROUTE_READS,
+     .body = &sys_dr_authority_schema,
+     .reply = &sys_raft_configuration_reply,
+     .help = "The same; on a DR secondary with the DR operation token in the body."},
     {.method = METHOD_POST,
      .path = "storage/raft/remove-peer",
      .handler = sys_remove_peer,
      .outside = sys_remove_peer_outside,
-     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR,
+     .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_DR_TOKEN,
      .body = &sys_remove_peer_schema,
      .help = "Remove a node from the cluster; an unknown node is no error. The cluster refuses the "
              "node until readmit or a join token admits it again."},

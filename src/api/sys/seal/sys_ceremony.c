@@ -31,6 +31,7 @@ static const char *const kind_names[CEREMONY_KINDS] = {
     [CEREMONY_ROOT] = "generate-root",
     [CEREMONY_REKEY] = "rekey",
     [CEREMONY_RECOVERY] = "rekey-recovery-key",
+    [CEREMONY_DR] = "dr-operation-token",
 };
 
 static enum status ceremony_key(struct arena *arena, enum ceremony_kind kind, bool known,
@@ -318,6 +319,12 @@ enum status ceremony_give(struct req *req, struct ceremony *c, const char *text)
     return st;
 }
 
+static enum status check_key(struct req *req, struct bytes key)
+{
+    TRY(state_check_key(req->txn, key));
+    return state_learn_key(req->txn, key);
+}
+
 enum status ceremony_check(struct req *req, const struct ceremony *c)
 {
     uint8_t key[SEAL_KEY_BYTES];
@@ -333,7 +340,7 @@ enum status ceremony_check(struct req *req, const struct ceremony *c)
     if (st == ST_OK && c->phase == CEREMONY_VERIFYING)
         st = bytes_eq_secret(made, c->rekey.key) ? ST_OK : ST_DENIED;
     else if (st == ST_OK)
-        st = state_check_key(req->txn, made);
+        st = check_key(req, made);
     mem_wipe(key, sizeof key);
     return st == ST_INVALID ? ST_DENIED : st;
 }

@@ -33,7 +33,13 @@ enum {
     CEREMONY_RECIPIENTS_FEATURE = 2,
 };
 
-enum ceremony_kind { CEREMONY_ROOT, CEREMONY_REKEY, CEREMONY_RECOVERY, CEREMONY_KINDS };
+enum ceremony_kind {
+    CEREMONY_ROOT,
+    CEREMONY_REKEY,
+    CEREMONY_RECOVERY,
+    CEREMONY_DR, /* a DR operation token, on a DR secondary */
+    CEREMONY_KINDS
+};
 enum ceremony_phase { CEREMONY_NONE, CEREMONY_GIVING, CEREMONY_VERIFYING, CEREMONY_DONE };
 
 /* The result of a rekey. */
@@ -52,7 +58,7 @@ struct ceremony {
     enum ceremony_phase phase;
     char nonce[TEXT_UUID_LEN + 1]; /* of the attempt; "": none is under way */
     int64_t expire_ms;             /* cluster time, 0: never */
-    struct bytes otp;              /* one-time pad of CEREMONY_ROOT, as text */
+    struct bytes otp;              /* one-time pad of CEREMONY_ROOT and CEREMONY_DR, as text */
     struct bytes given;            /* the shares that were given, in one run of bytes */
     struct bytes recipients;       /* as sys_recipients_encode stores them; empty: none */
     bool backup;                   /* the encrypted shares are to be kept */
@@ -96,7 +102,8 @@ NODISCARD enum status ceremony_give(struct req *req, struct ceremony *ceremony, 
 /* Whether enough shares were given in this phase. */
 bool ceremony_is_full(const struct ceremony *ceremony);
 /* Combine the shares and compare the result with the cluster's key or, in CEREMONY_VERIFYING, with
- * the new key. ST_DENIED: the shares do not make that key; else as state_check_key. */
+ * the new key. A recovery key that only its shares knew is staged (state_learn_key). ST_DENIED: the
+ * shares do not make that key; else as state_check_key. */
 NODISCARD enum status ceremony_check(struct req *req, const struct ceremony *ceremony);
 
 /* The body of a request that gives a share. */

@@ -122,16 +122,16 @@ static enum status sys_challenge(struct req *req)
     const struct sys_challenge *in = req_body(req);
     CLEANUP(cert_pair_done) struct cert_pair ca = {0};
     uint8_t challenge[CHALLENGE_BYTES];
-    struct state_value seal;
+    struct bytes seal;
     ASSERT(req_in_txn(req));
     TRY(limit(req));
     TRY(check_node(req, in->node_id));
     TRY(sys_join_authority(req, &ca));
-    TRY(state_get_raw(req->txn, BYTES(BARRIER_SEAL), &seal));
+    TRY(state_seal_record(req->txn, &seal));
     le64_put(challenge, (uint64_t)(req->now_ms + TTL_MS));
     env_random(req->env, challenge + 8, NONCE_BYTES);
     TRY(challenge_mac(req, in, bytes_of(challenge, HEAD_BYTES), challenge + HEAD_BYTES));
-    return reply_challenge(req, bytes_of(challenge, sizeof challenge), seal.value);
+    return reply_challenge(req, bytes_of(challenge, sizeof challenge), seal);
 }
 
 /* Refuse a challenge that this cluster did not give for this name and key, and an expired one. */

@@ -1,10 +1,13 @@
-/* A new root token, made by the holders of enough key shares. The reply holds the token encrypted
- * with a one-time pad, or with a PGP key. Only the client that begins the attempt knows the pad or
- * chooses the key, so no other holder reads the token. */
+/* A new root token, or a DR operation token on a DR secondary, made by the holders of enough key
+ * shares. The reply holds the token encrypted with a one-time pad, or with a PGP key. Only the
+ * client that begins the attempt knows the pad or chooses the key, so no other holder reads the
+ * token. */
 #include "api/sys/seal/sys_ceremony.h"
 #include "api/sys/sys.h"
 #include "barrier/token.h"
 #include "base/mem.h"
+#include "cluster/dr/role.h"
+#include "cluster/dr/token.h"
 #include "text/encode.h"
 #include "text/random.h"
 
@@ -80,7 +83,7 @@ static enum status reply_with(struct req *req, const struct ceremony *c, const c
         .required = c->seal.threshold,
         .complete = coded[0] != '\0',
         .encoded_token = coded,
-        .encoded_root_token = coded,
+        .encoded_root_token = c->kind == CEREMONY_ROOT ? coded : "",
         .otp = otp,
         .otp_length = TOKEN_SERVICE_LEN,
     };
@@ -89,10 +92,28 @@ static enum status reply_with(struct req *req, const struct ceremony *c, const c
     return req_reply(req, &out);
 }
 
-static enum status sys_generate_root_read(struct req *req)
+/* The words for an attempt of this kind. */
+static const char *generation(enum ceremony_kind kind)
+{
+    return kind == CEREMONY_ROOT ? "root generation" : "DR operation token generation";
+}
+
+/* A DR operation token serves on a DR secondary alone. */
+static enum status check_kind(struct req *req, enum ceremony_kind kind)
+{
+    struct dr_role role;
+    if (kind == CEREMONY_ROOT)
+        return ST_OK;
+    TRY(dr_role_read(req->txn, &role));
+    return dr_is_secondary(&role) ? ST_OK
+                                  : req_fail(req, ST_INVALID, "this cluster is no DR secondary");
+}
+
+static enum status read_attempt(struct req *req, enum ceremony_kind kind)
 {
     struct ceremony c;
-    TRY(ceremony_find(req, CEREMONY_ROOT, NULL, &c));
+    TRY(check_kind(req, kind));
+    TRY(ceremony_find(req, kind, NULL, &c));
     return reply_with(req, &c, "", "");
 }
 
@@ -132,16 +153,17 @@ static enum status choose_otp(struct req *req, const char *wish, struct ceremony
     return ST_OK;
 }
 
-static enum status sys_generate_root_begin(struct req *req)
+static enum status begin_attempt(struct req *req, enum ceremony_kind kind)
 {
     const struct sys_generate_root *in = req_body(req);
     const struct sys_recipients *to = req->prepared;
     const char *made = "";
     struct ceremony c;
 
-    enum status st = ceremony_begin(req, CEREMONY_ROOT, &c);
+    TRY(check_kind(req, kind));
+    enum status st = ceremony_begin(req, kind, &c);
     if (st == ST_EXISTS)
-        return req_fail(req, ST_INVALID, "root generation already in progress");
+        return req_fail(req, ST_INVALID, "%s already in progress", generation(kind));
     TRY(st);
     if (to->n != 0)
         TRY(sys_recipients_encode(req->arena, to, &c.recipients));
@@ -149,19 +171,22 @@ static enum status sys_generate_root_begin(struct req *req)
         TRY(choose_otp(req, in->otp, &c, &made));
     ASSERT(c.phase == CEREMONY_GIVING);
     TRY(ceremony_save(req, &c));
-    req->told = "the making of a root token was begun";
+    req->told = kind == CEREMONY_ROOT ? "the making of a root token was begun"
+                                      : "the making of a DR operation token was begun";
     req->begins_attempt = true;
     return reply_with(req, &c, "", made);
 }
 
-static enum status sys_generate_root_cancel(struct req *req)
+static enum status cancel_attempt(struct req *req, enum ceremony_kind kind)
 {
     struct ceremony c;
-    TRY(ceremony_find(req, CEREMONY_ROOT, NULL, &c));
+    TRY(check_kind(req, kind));
+    TRY(ceremony_find(req, kind, NULL, &c));
     if (c.phase == CEREMONY_NONE)
         return ST_OK;
     c.phase = CEREMONY_NONE;
-    req->told = "the making of a root token was given up";
+    req->told = kind == CEREMONY_ROOT ? "the making of a root token was given up"
+                                      : "the making of a DR operation token was given up";
     return ceremony_save(req, &c);
 }
 
@@ -184,15 +209,30 @@ static enum status mix_token(struct req *req, const char *bearer, struct bytes o
     return ST_OK;
 }
 
-static enum status make_token(struct req *req, const struct ceremony *c, const char **ret_coded)
+static enum status make_bearer(struct req *req, enum ceremony_kind kind, const char **ret_bearer)
 {
     struct auth_token token = auth_token_root(req->now_ms);
     struct auth_scope scope = req_scope(req);
+    if (kind == CEREMONY_ROOT)
+        return auth_token_create(&scope, req->env, &token, ret_bearer);
+    char *bearer = arena_alloc(req->arena, TOKEN_SERVICE_LEN + 1); /* wiped with the arena */
+    if (bearer == NULL)
+        return ST_NOMEM;
+    enum status st = dr_token_create(req->txn, req->env, req->now_ms, bearer);
+    if (st == ST_LIMITED)
+        return req_fail(req, st, "%d DR operation tokens exist: delete those that are not needed",
+                        DR_TOKENS_MAX);
+    *ret_bearer = bearer;
+    return st;
+}
+
+static enum status make_token(struct req *req, const struct ceremony *c, const char **ret_coded)
+{
     struct sys_recipients to = {0};
     const char *bearer = NULL;
 
     TRY(ceremony_recipients(req, c, &to));
-    TRY(auth_token_create(&scope, req->env, &token, &bearer));
+    TRY(make_bearer(req, c->kind, &bearer));
     ASSERT(to.n <= 1);
     if (to.n == 0)
         return mix_token(req, bearer, c->otp, ret_coded);
@@ -203,41 +243,68 @@ static enum status make_token(struct req *req, const struct ceremony *c, const c
 static enum status carry_out(struct req *req, struct ceremony *c)
 {
     const char *coded = NULL;
-    ASSERT(c->kind == CEREMONY_ROOT && c->phase == CEREMONY_GIVING);
+    ASSERT(c->phase == CEREMONY_GIVING);
     enum status st = ceremony_check(req, c);
     if (st == ST_DENIED) {
         c->given = (struct bytes){0};
         TRY(ceremony_save(req, c));
-        req->told = "a root token was refused: the shares do not make the key";
-        return ceremony_refuse(req, "root generation aborted: these shares do not make the key; "
-                                    "they have to be given anew");
+        req->told = "a token was refused: the shares do not make the key";
+        const char *text = arena_format(req->arena,
+                                        "%s aborted: these shares do not make the key; they have "
+                                        "to be given anew",
+                                        generation(c->kind));
+        return text != NULL ? ceremony_refuse(req, text) : ST_NOMEM;
     }
     TRY(st);
     TRY(make_token(req, c, &coded));
     struct ceremony over = *c;
     over.phase = CEREMONY_NONE;
     TRY(ceremony_save(req, &over));
-    req->told = "a root token was made with key shares";
+    req->told = c->kind == CEREMONY_ROOT ? "a root token was made with key shares"
+                                         : "a DR operation token was made with key shares";
     return reply_with(req, c, coded, "");
 }
 
-static enum status sys_generate_root_update(struct req *req)
+static enum status heed_share(struct req *req, enum ceremony_kind kind)
 {
     const struct sys_share *in = req_body(req);
     struct ceremony c;
 
-    TRY(ceremony_find(req, CEREMONY_ROOT, in->nonce, &c));
+    TRY(check_kind(req, kind));
+    TRY(ceremony_find(req, kind, in->nonce, &c));
     if (c.phase == CEREMONY_NONE)
-        return req_fail(req, ST_INVALID, "no root generation in progress");
+        return req_fail(req, ST_INVALID, "no %s in progress", generation(kind));
     TRY(ceremony_heed_nonce(req, c.nonce, in->nonce));
     TRY(ceremony_give(req, &c, in->key));
     ASSERT(ceremony_progress(&c) > 0);
     if (ceremony_is_full(&c))
         return carry_out(req, &c);
     TRY(ceremony_save(req, &c));
-    req->told = "a key share was given for a root token";
+    req->told = kind == CEREMONY_ROOT ? "a key share was given for a root token"
+                                      : "a key share was given for a DR operation token";
     return reply_with(req, &c, "", "");
 }
+
+#define HANDLERS(name, kind)                          \
+    static enum status name##_read(struct req *req)   \
+    {                                                 \
+        return read_attempt(req, kind);               \
+    }                                                 \
+    static enum status name##_begin(struct req *req)  \
+    {                                                 \
+        return begin_attempt(req, kind);              \
+    }                                                 \
+    static enum status name##_cancel(struct req *req) \
+    {                                                 \
+        return cancel_attempt(req, kind);             \
+    }                                                 \
+    static enum status name##_update(struct req *req) \
+    {                                                 \
+        return heed_share(req, kind);                 \
+    }
+
+HANDLERS(sys_generate_root, CEREMONY_ROOT)
+HANDLERS(sys_dr_token, CEREMONY_DR)
 
 struct decoded_out {
     struct bytes token;
@@ -277,40 +344,41 @@ static enum status sys_decode_token(struct req *req)
     return st;
 }
 
-#define ROOT_ROWS(at, who, begun)                                                              \
-    {.method = METHOD_GET,                                                                     \
-     .path = at "attempt",                                                                     \
-     .handler = sys_generate_root_read,                                                        \
-     who,                                                                                      \
-     .reply = &sys_generate_root_reply,                                                        \
-     .help = "The progress of making a root token."},                                          \
-        {.method = METHOD_POST,                                                                \
-         .path = at "attempt",                                                                 \
-         .prepare = sys_generate_root_prepare,                                                 \
-         .handler = sys_generate_root_begin,                                                   \
-         who,                                                                                  \
-         .body = &sys_generate_root_schema,                                                    \
-         .reply = &sys_generate_root_reply,                                                    \
-         .help = "Begin to make a root token. Enough key shares have to be given (of the "     \
-                 "recovery key, with a seal that opens by itself). " begun},                   \
-        {.method = METHOD_DELETE,                                                              \
-         .path = at "attempt",                                                                 \
-         .handler = sys_generate_root_cancel,                                                  \
-         who,                                                                                  \
-         .help = "Cancel the making of a root token; no attempt is no error."},                \
-    {                                                                                          \
-        .method = METHOD_POST, .path = at "update", .handler = sys_generate_root_update, who,  \
-        .body = &sys_share_schema, .reply = &sys_generate_root_reply,                          \
-        .help = "Give one key share. The reply to the last share is the root token, combined " \
-                "with the one-time password or encrypted with the PGP key. Shares that do "    \
-                "not make the key have to be given anew."                                      \
+#define TOKEN_ROWS(name, at, who, thing, begun)                                               \
+    {.method = METHOD_GET,                                                                    \
+     .path = at "attempt",                                                                    \
+     .handler = name##_read,                                                                  \
+     who,                                                                                     \
+     .reply = &sys_generate_root_reply,                                                       \
+     .help = "The progress of making a " thing "."},                                          \
+        {.method = METHOD_POST,                                                               \
+         .path = at "attempt",                                                                \
+         .prepare = sys_generate_root_prepare,                                                \
+         .handler = name##_begin,                                                             \
+         who,                                                                                 \
+         .body = &sys_generate_root_schema,                                                   \
+         .reply = &sys_generate_root_reply,                                                   \
+         .help = "Begin to make a " thing ". Enough key shares have to be given (of the "     \
+                 "recovery key, with a seal that opens by itself). " begun},                  \
+        {.method = METHOD_DELETE,                                                             \
+         .path = at "attempt",                                                                \
+         .handler = name##_cancel,                                                            \
+         who,                                                                                 \
+         .help = "Cancel the making of a " thing "; no attempt is no error."},                \
+    {                                                                                         \
+        .method = METHOD_POST, .path = at "update", .handler = name##_update, who,            \
+        .body = &sys_share_schema, .reply = &sys_generate_root_reply,                         \
+        .help = "Give one key share. The reply to the last share is the " thing ", combined " \
+                "with the one-time password or encrypted with the PGP key. Shares that do "   \
+                "not make the key have to be given anew."                                     \
     }
 
 static const struct route generate_root_routes[] = {
-    ROOT_ROWS("generate-root/", CEREMONY_OPEN,
-              "Only requests with a token that may do this see and end an attempt that was begun "
-              "with such a token. Another attempt ends after ten minutes without a share."),
-    ROOT_ROWS("generate-root-token/", CEREMONY_JUDGED, CEREMONY_SEEN),
+    TOKEN_ROWS(sys_generate_root, "generate-root/", CEREMONY_OPEN, "root token",
+               "Only requests with a token that may do this see and end an attempt that was begun "
+               "with such a token. Another attempt ends after ten minutes without a share."),
+    TOKEN_ROWS(sys_generate_root, "generate-root-token/", CEREMONY_JUDGED, "root token",
+               CEREMONY_SEEN),
     {.method = METHOD_POST,
      .path = "decode-token",
      .handler = sys_decode_token,
@@ -321,5 +389,15 @@ static const struct route generate_root_routes[] = {
      .help = "Decode a token with the one-time password that encodes it."},
 };
 
+#define DR_OPEN .auth = AUTH_NONE, .flags = ROUTE_BARE | ROUTE_CEREMONY | ROUTE_SECONDARY
+
+static const struct route dr_token_routes[] = {
+    TOKEN_ROWS(sys_dr_token, "replication/dr/secondary/generate-operation-token/", DR_OPEN,
+               "DR operation token",
+               "On a DR secondary alone. An attempt ends after ten minutes without a share. The "
+               "token has no expiry: delete it after its use."),
+};
+
+const struct route_table sys_dr_token_table = {dr_token_routes, ARRAY_LEN(dr_token_routes)};
 const struct route_table sys_generate_root_table = {generate_root_routes,
                                                     ARRAY_LEN(generate_root_routes)};

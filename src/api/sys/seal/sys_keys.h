@@ -1,8 +1,12 @@
-/* Background work of the active node: attempts with key shares, rotation of keys. */
+/* New keys, and background work of the active node: attempts with key shares, rotation of keys. */
 #ifndef HOLDFAST_API_SYS_SEAL_SYS_KEYS_H
 #define HOLDFAST_API_SYS_SEAL_SYS_KEYS_H
 
 #include "router/router.h"
+
+/* sys_rotate.c: stage a new root key, wrapped by `seal`. ST_INVALID with the request's error: a new
+ * root key has to wait. Else as state_rekey. */
+NODISCARD enum status sys_root_key_new(struct req *req, const struct seal *seal);
 
 /* sys_ceremony.c: stage the end of attempts that have expired. As state_delete. */
 NODISCARD enum status sys_ceremony_upkeep(struct state_txn *txn, int64_t now_ms);

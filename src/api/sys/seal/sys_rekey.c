@@ -6,6 +6,7 @@
  * were given back (verify). One transaction replaces the shares, so at any moment exactly one set
  * of shares is valid. A client that lost the reply can get it again for ten minutes, by giving the
  * last share once more; with PGP keys the same shares come encrypted anew. */
+#include "api/sys/seal/sys_keys.h"
 #include "api/sys/seal/sys_rekey.h"
 #include "api/sys/sys.h"
 #include "base/mem.h"
@@ -232,7 +233,7 @@ static enum status put_in_force(struct req *req, struct ceremony *c)
     ASSERT(c->rekey.key.len == SEAL_KEY_BYTES);
     if (c->kind == CEREMONY_REKEY) {
         TRY(seal_shamir(c->rekey.key, s->n, s->threshold, &seal));
-        st = state_rekey(req->txn, &seal, req->now_ms);
+        st = sys_root_key_new(req, &seal);
         seal_done(&seal);
     } else {
         TRY(sys_seal_own(req, &c->seal, s->n, s->threshold, &seal));

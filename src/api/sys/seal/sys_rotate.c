@@ -115,6 +115,20 @@ static enum status sys_rotate(struct req *req)
     return st;
 }
 
+enum status sys_root_key_new(struct req *req, const struct seal *seal)
+{
+    enum status st = state_rekey(req->txn, seal, req->now_ms);
+    if (st == ST_NO_SPACE)
+        return req_fail(req, ST_INVALID,
+                        "too many root keys were superseded within the last hour, or while a DR "
+                        "secondary was away; try again later, or revoke that secondary");
+    if (st == ST_DENIED)
+        return req_fail(req, ST_INVALID,
+                        "since the promotion of this cluster no shares of its recovery key were "
+                        "given: give them once, as for rotate/recovery, then make a new root key");
+    return st;
+}
+
 /* With key shares no node has the seal's key: only the holders can wrap another root key. */
 static enum status sys_rotate_root(struct req *req)
 {
@@ -127,7 +141,7 @@ static enum status sys_rotate_root(struct req *req)
     struct seal seal;
     TRY(sys_seal_own(req, &info, info.shares, info.threshold, &seal));
     req->told = "a new root key took the place of the one before";
-    return state_rekey(req->txn, &seal, req->now_ms);
+    return sys_root_key_new(req, &seal);
 }
 
 #define ROTATE_CONFIG_ROWS(at)                                                             \

@@ -1,5 +1,6 @@
 /* Sealing, unsealing and the key ring. */
 #include "api/sys/seal/sys_shares.h"
+#include "api/sys/replication/sys_dr.h"
 #include "api/sys/sys.h"
 #include "base/mem.h"
 #include "state/state_core.h"
@@ -178,7 +179,8 @@ static const struct route seal_routes[] = {
      .path = "seal",
      .handler = sys_nothing_staged,
      .outside = sys_seal_outside,
-     .flags = ROUTE_NODE | ROUTE_SUDO,
+     .flags = ROUTE_NODE | ROUTE_SUDO | ROUTE_DR_TOKEN,
+     .body = &sys_dr_authority_schema,
      .help = "Seal this node: the node forgets every key and serves nothing until it is unsealed. "
              "Other nodes go on."},
     {.method = METHOD_GET,

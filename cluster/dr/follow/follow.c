@@ -1,0 +1,206 @@
+#include "cluster/dr/follow/follow_internal.h"
+
+#include "base/trace.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum status follow_look(struct dr_follow *f, uint64_t *ret_version)
+{
+    struct store_pin pin;
+    TRY(store_pin(rlog_store(f->thread->host->rlog), "dr follow", 0, &pin));
+    enum status st = dr_role_at(&pin, &f->role);
+    *ret_version = pin.version;
+    store_unpin(&pin);
+    return st;
+}
+
+bool follow_unchanged(const struct dr_follow *f, const struct dr_role *now)
+{
+    return now->mode == f->role.mode && now->phase == f->role.phase &&
+           now->epoch == f->role.epoch && memcmp(now->set, f->role.set, sizeof now->set) == 0 &&
+           strcmp(now->id, f->role.id) == 0;
+}
+
+void follow_tell(struct dr_follow *f, enum dr_connection state, const char *why)
+{
+    struct dr_facts *facts = dr_live_begin(&f->dr->live);
+    facts->connection = state;
+    (void)snprintf(facts->why, sizeof facts->why, "%s", why != NULL ? why : ""); /* may be cut */
+    if (state != DR_LINK_READY)
+        facts->connected_to[0] = '\0';
+    dr_live_end(&f->dr->live);
+}
+
+enum status follow_open_link(struct dr_follow *f)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    CLEANUP(buf_done) struct buf addresses = {0};
+    struct store_pin pin;
+    struct reason why = {{0}};
+    TRY(store_pin(rlog_store(f->thread->host->rlog), "dr follow", 0, &pin));
+    enum status st = dr_reader_read(&f->reader, &pin, BYTES(DR_LINK), &record);
+    if (st == ST_OK)
+        st = dr_reader_read(&f->reader, &pin, BYTES(DR_ADDRESSES), &addresses);
+    store_unpin(&pin);
+    TRY(st);
+    dr_link_record_done(&f->link);
+    TRY(dr_link_decode(buf_bytes(&record), &f->link));
+    TRY(dr_addresses_decode(buf_bytes(&addresses), &f->addresses));
+    if (f->role.mode == DR_MODE_SECONDARY && f->role.address[0] != '\0' &&
+        dr_addresses_add(&f->addresses, bytes_str(f->role.address)) != ST_OK)
+        trace(TRACE_DEBUG, "dr", "the address %s is left out", f->role.address);
+    const struct dr_cert_own own = {.ca = buf_bytes(&f->link.ca),
+                                    .cert = buf_bytes(&f->link.own.cert),
+                                    .key = buf_bytes(&f->link.own.key)};
+    struct dr_name name;
+    TRY(dr_cert_name(own.cert, &name));
+    memcpy(f->link_id, name.id, sizeof f->link_id);
+    tls_ctx_unref(f->tls);
+    f->tls = NULL;
+    st = dr_cert_tls(&own, &f->tls, &why);
+    if (st != ST_OK)
+        trace(TRACE_ERROR, "dr", "the certificate of this secondary cannot be used: %s",
+              why.text[0] != '\0' ? why.text : status_text(st));
+    return st;
+}
+
+/* Judge a WELCOME: the primary's set and epoch are ours. */
+static enum status judge_welcome(struct dr_follow *f, const struct dr_welcome *w)
+{
+    if (memcmp(w->set, f->role.set, sizeof w->set) != 0 || w->epoch != f->role.epoch) {
+        follow_tell(f, DR_LINK_FAILED, "the primary answers for another set or epoch");
+        return ST_DENIED;
+    }
+    if (w->feature > RLOG_FEATURE) {
+        follow_tell(f, DR_LINK_FAILED, "the primary has a later feature level than this build");
+        return ST_DENIED;
+    }
+    struct dr_facts *facts = dr_live_begin(&f->dr->live);
+    facts->primary_version = MAX(facts->primary_version, w->version);
+    facts->primary_time_ms = w->time_ms;
+    facts->primary_heard_ms = (uint64_t)dr_conn_now_ms();
+    (void)snprintf(facts->connected_to, sizeof facts->connected_to, "%s",
+                   dr_conn_address(f->conn)); /* addresses are bounded */
+    dr_live_end(&f->dr->live);
+    return ST_OK;
+}
+
+static enum status note_why(struct dr_follow *f, const struct dr_refuse *r)
+{
+    char text[DR_TEXT_MAX + 1];
+    (void)snprintf(text, sizeof text, "%s refuses: %s", dr_conn_address(f->conn),
+                   dr_refusal_text(r->code)); /* may be cut */
+    follow_tell(f, DR_LINK_FAILED, text);
+    return ST_DENIED;
+}
+
+enum status follow_receive(struct dr_follow *f, struct dr_frame *ret_frame)
+{
+    enum status st = ST_TIMEOUT;
+    while (st == ST_TIMEOUT) {
+        if (f->thread->asked(f->thread->ctx))
+            return ST_CLOSED;
+        st = dr_conn_receive(f->conn, dr_conn_now_ms() + FOLLOW_LOOK_MS, ret_frame);
+    }
+    return st;
+}
+
+enum status follow_greet(struct dr_follow *f, enum dr_purpose purpose, uint64_t position)
+{
+    struct dr_frame frame = {.type = DR_HELLO};
+    if (f->addresses.n == 0)
+        return ST_NOT_FOUND;
+    const char *address = f->addresses.at[f->next++ % f->addresses.n];
+    follow_tell(f, DR_LINK_CONNECTING, NULL);
+    enum status st = dr_conn_dial(f->conn, address, f->tls, dr_conn_now_ms() + FOLLOW_DIAL_MS);
+    if (st != ST_OK) {
+        char text[DR_TEXT_MAX + 1];
+        (void)snprintf(text, sizeof text, "%s: %s", address, dr_conn_error(f->conn));
+        follow_tell(f, DR_LINK_FAILED, text);
+        return st;
+    }
+    frame.hello = (struct dr_hello){.protocol = DR_PROTOCOL,
+                                    .feature = RLOG_FEATURE,
+                                    .purpose = (uint8_t)purpose,
+                                    .epoch = f->role.epoch,
+                                    .position = position};
+    memcpy(frame.hello.set, f->role.set, sizeof frame.hello.set);
+    memcpy(frame.hello.id, f->role.id, sizeof frame.hello.id);
+    TRY(dr_conn_send(f->conn, &frame, dr_conn_now_ms() + FOLLOW_SEND_MS));
+    TRY(follow_receive(f, &frame));
+    if (frame.type == DR_REFUSE)
+        return note_why(f, &frame.refuse);
+    return frame.type == DR_WELCOME ? judge_welcome(f, &frame.welcome) : ST_INVALID;
+}
+
+/* A sync is needed: the records behind our version are gone, or the primary replaced its state. */
+static enum status stage_resync(struct state_txn *txn, void *arg, int64_t now_ms)
+{
+    struct dr_follow *f = arg;
+    struct reason why = {{0}};
+    struct dr_role now;
+    (void)now_ms;
+    TRY(dr_role_read(txn, &now));
+    if (!follow_unchanged(f, &now))
+        return ST_OK; /* an operator was faster */
+    const struct dr_primary same = {
+        .epoch = now.epoch, .id = f->role.id, .address = f->role.address};
+    struct dr_primary primary = same;
+    memcpy(primary.set, now.set, sizeof primary.set);
+    enum status st = dr_role_resync(txn, &primary, &why);
+    if (st != ST_OK)
+        trace(TRACE_WARN, "dr", "no sync can begin: %s", why.text);
+    return st;
+}
+
+static enum status follow_once(struct dr_follow *f)
+{
+    uint64_t version = 0;
+    TRY(follow_look(f, &version));
+    if (f->role.mode != DR_MODE_SECONDARY || f->role.phase == DR_PHASE_IDLE) {
+        follow_tell(f, DR_LINK_IDLE, NULL);
+        pulses_stop(f->pulses);
+        f->pulses = NULL;
+        f->pause_ms = FOLLOW_PAUSE_MS;
+        return ST_NOT_FOUND;
+    }
+    TRY(follow_open_link(f));
+    if (f->pulses == NULL)
+        TRY(pulses_start(f, &f->pulses));
+    enum status st =
+        f->role.phase == DR_PHASE_SYNCING ? follow_sync(f, version) : follow_stream(f, version);
+    dr_conn_close(f->conn);
+    if (st == ST_CONFLICT && f->role.phase == DR_PHASE_STREAMING)
+        st = f->thread->transact(f->thread->ctx, stage_resync, f);
+    return st;
+}
+
+void follow_done(struct dr_follow *f)
+{
+    pulses_stop(f->pulses);
+    dr_conn_free(f->conn);
+    tls_ctx_unref(f->tls);
+    dr_link_record_done(&f->link);
+    dr_reader_done(&f->reader);
+}
+
+void dr_follow_run(const struct dr_thread *thread)
+{
+    struct dr_follow f = {.thread = thread,
+                          .dr = thread->host->dr,
+                          .reader = {.host = thread->host},
+                          .pause_ms = FOLLOW_PAUSE_MS};
+    if (dr_conn_new(DR_SECONDARY, 0, &f.conn) != ST_OK) {
+        trace(TRACE_ERROR, "dr", "out of memory: this term does not follow the primary");
+        return;
+    }
+    do {
+        enum status st = follow_once(&f);
+        f.pause_ms = st == ST_OK || st == ST_NOT_FOUND
+                         ? FOLLOW_PAUSE_MS
+                         : MIN(2 * f.pause_ms, (uint64_t)FOLLOW_PAUSE_MAX_MS);
+    } while (thread->wait(thread->ctx, f.pause_ms));
+    follow_tell(&f, DR_LINK_ENDED, NULL);
+    follow_done(&f);
+}

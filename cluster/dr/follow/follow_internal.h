@@ -1,0 +1,61 @@
+/* Shared by the files of this folder, and private to it. */
+#ifndef HOLDFAST_CLUSTER_DR_FOLLOW_FOLLOW_INTERNAL_H
+#define HOLDFAST_CLUSTER_DR_FOLLOW_FOLLOW_INTERNAL_H
+
+#include "cluster/dr/follow/follow.h"
+#include "cluster/dr/link/dr_conn.h"
+#include "cluster/dr/reader.h"
+#include "cluster/dr/records.h"
+
+enum {
+    FOLLOW_DIAL_MS = 3000,
+    FOLLOW_SEND_MS = 10000,
+    FOLLOW_LOOK_MS = 200,  /* longest wait before the thread looks whether it is asked to end */
+    FOLLOW_PAUSE_MS = 250, /* first pause after a failure */
+    FOLLOW_PAUSE_MAX_MS = 5000,
+    FOLLOW_CREDIT_BYTES = 8 * 1024 * 1024,
+};
+
+struct pulses;
+
+struct dr_follow {
+    const struct dr_thread *thread;
+    struct dr *dr;
+    struct dr_reader reader;
+    struct dr_role role; /* as it was read last */
+    struct dr_link_record link;
+    char link_id[DR_ID_MAX]; /* id of this secondary in its certificate */
+    struct dr_addresses addresses;
+    unsigned next; /* number of the address to dial next */
+    struct tls_ctx *tls;
+    struct dr_conn *conn;
+    struct pulses *pulses;
+    uint64_t pause_ms;
+};
+
+/* The version of the state, and the role, as they are now. ST_BUSY: no pin is free. */
+NODISCARD enum status follow_look(struct dr_follow *f, uint64_t *ret_version);
+/* Whether the role, the set and the epoch are still those in f->role. */
+NODISCARD bool follow_unchanged(const struct dr_follow *f, const struct dr_role *now);
+/* Dial the next address, say HELLO for a purpose and take the WELCOME. ST_DENIED: the primary
+ * refuses; the facts say why. */
+NODISCARD enum status follow_greet(struct dr_follow *f, enum dr_purpose purpose, uint64_t position);
+/* Receive the next frame, waiting in pieces. ST_CLOSED: asked to end, or the peer closed. */
+NODISCARD enum status follow_receive(struct dr_follow *f, struct dr_frame *ret_frame);
+/* Read the link and the addresses, and make the TLS context. ST_NOT_FOUND: there is no link. */
+NODISCARD enum status follow_open_link(struct dr_follow *f);
+/* Release what `f` holds. */
+void follow_done(struct dr_follow *f);
+/* Set the text that the status shows for a missing connection; NULL: none. */
+void follow_tell(struct dr_follow *f, enum dr_connection state, const char *why);
+
+/* Sync until the state is the primary's. ST_OK: the role is streaming. */
+NODISCARD enum status follow_sync(struct dr_follow *f, uint64_t version);
+/* Apply the primary's writes until something ends it. ST_CONFLICT: a sync is needed. */
+NODISCARD enum status follow_stream(struct dr_follow *f, uint64_t version);
+
+/* One thread for each address, until pulses_stop. */
+NODISCARD enum status pulses_start(struct dr_follow *f, struct pulses **ret_pulses);
+void pulses_stop(struct pulses *pulses); /* NULL is allowed */
+
+#endif

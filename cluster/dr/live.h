@@ -1,0 +1,97 @@
+/* The link to the other cluster, as this node knows it right now: facts in memory, for the status,
+ * health, metrics and the checks before a promotion. The threads of the link write them, any thread
+ * reads them. Nothing here is stored, and nothing that must be right depends on it. */
+#ifndef HOLDFAST_CLUSTER_DR_LIVE_H
+#define HOLDFAST_CLUSTER_DR_LIVE_H
+
+#include "cluster/dr/link/dr_frame.h"
+
+#include <pthread.h>
+
+enum { DR_PEERS_MAX = DR_ADDRESSES_MAX };
+
+/* State of the connections to the primary, in the words that clients know from gRPC. */
+enum dr_connection {
+    DR_LINK_IDLE,
+    DR_LINK_CONNECTING,
+    DR_LINK_READY,
+    DR_LINK_FAILED,
+    DR_LINK_ENDED
+};
+const char *dr_connection_text(enum dr_connection state);
+
+/* A cluster or node at the other end, as this node last heard it. */
+struct dr_peer {
+    char id[DR_ID_MAX];           /* on a primary: the secondary's id */
+    char address[DR_ADDRESS_MAX]; /* on a secondary: host:port of the primary's node; else "" */
+    char
+        connected_from[DR_ADDRESS_MAX]; /* on a primary: where the secondary's connection is from */
+    bool connected;
+    int64_t heard_wall_ms;  /* this node's wall clock at the last heartbeat; 0: never */
+    uint64_t heard_ms;      /* the same, monotonic */
+    int64_t skew_ms;        /* the other side's clock minus ours */
+    uint64_t round_trip_us; /* of the last heartbeat; 0: not measured */
+    uint64_t position;      /* version of the secondary's state; of the primary's, on a secondary */
+    int64_t position_ms;    /* cluster time of that version; 0: not known */
+    uint64_t verified;      /* newest version at which both roots were equal; 0: none */
+    bool differs;           /* the roots differed at the last comparison */
+};
+
+/* How far a sync has come. */
+struct dr_progress {
+    uint64_t done, total; /* keys */
+};
+
+struct dr_facts {
+    char known_ids[DR_PEERS_MAX][DR_ID_MAX]; /* on a primary: secondaries that have a token */
+    unsigned n_known;
+    struct dr_peer peers[DR_PEERS_MAX]; /* secondaries of a primary, or nodes of the primary */
+    unsigned n_peers;
+
+    /* The members below are those of a secondary's active node. */
+    enum dr_connection connection;
+    char connected_to[DR_ADDRESS_MAX]; /* node of the primary that the WAL comes from; "": none */
+    int64_t started_wall_ms;           /* when the connection was begun; 0: never */
+    uint64_t primary_version;          /* newest version of the primary that was heard */
+    int64_t primary_time_ms;           /* cluster time of the primary when it was heard */
+    uint64_t primary_heard_ms;         /* monotonic: when it was heard; 0: never */
+    int64_t applied_time_ms;           /* cluster time of the newest record that was applied */
+    uint64_t wal_bytes;                /* bytes of WAL that came since the connection began */
+    uint64_t received;                 /* newest version received */
+    uint64_t verified;                 /* newest version at which the roots were equal; 0: none */
+    bool differs;                      /* the roots differed at the last comparison */
+    struct dr_progress sync;
+    struct dr_addresses known; /* nodes of the primary, as it told them last */
+    char why[DR_TEXT_MAX + 1]; /* why there is no connection; "" */
+};
+
+struct dr_live {
+    pthread_mutex_t lock;
+    bool open;
+    struct dr_facts facts; /* guarded by the lock */
+};
+
+/* ST_NOMEM. */
+NODISCARD enum status dr_live_init(struct dr_live *live);
+void dr_live_done(struct dr_live *live);
+/* Begin and end a change of the facts. Any thread. */
+struct dr_facts *dr_live_begin(struct dr_live *live);
+void dr_live_end(struct dr_live *live);
+/* Copy the facts. Any thread. */
+void dr_live_get(struct dr_live *live, struct dr_facts *ret_facts);
+/* Forget everything: the role has changed. */
+void dr_live_reset(struct dr_live *live);
+/* The peer of this id and address, made if there is room; NULL: there is none. Between
+ * dr_live_begin and dr_live_end. */
+struct dr_peer *dr_live_peer(struct dr_facts *facts, const char *id, const char *address);
+
+/* How far a secondary is behind, as it knows it. */
+struct dr_lag {
+    uint64_t entries; /* versions of the primary that are not applied here */
+    int64_t ms;       /* age of the newest applied version, while the primary has newer ones */
+    int64_t heard_ms; /* time since the primary was last heard; -1: never */
+};
+/* `version` of the own state, `now_ms` monotonic. */
+struct dr_lag dr_live_lag(const struct dr_facts *facts, uint64_t version, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,249 @@
+#include "cluster/dr/serve/serve_internal.h"
+
+#include "base/mem.h"
+#include "base/trace.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool refuse(struct dr_refuse *r, enum dr_refusal code, uint64_t epoch)
+{
+    *r = (struct dr_refuse){.code = (uint8_t)code, .epoch = epoch};
+    return false;
+}
+
+/* The record of the secondary, which must be the one that its certificate was made for. */
+static enum status find_record(struct dr_session *s, const struct store_pin *pin)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    char key[sizeof DR_SECONDARY_PREFIX + DR_ID_MAX];
+    struct dr_secondary secondary;
+    int len = snprintf(key, sizeof key, "%s%s", DR_SECONDARY_PREFIX, s->peer.name.id);
+    ASSERT(len > 0 && (size_t)len < sizeof key); /* ids are bounded */
+    TRY(dr_reader_read(&s->reader, pin, bytes_str(key), &record));
+    TRY(dr_secondary_decode(bytes_str(s->peer.name.id), buf_bytes(&record), &secondary));
+    bool fits =
+        secondary.activated_ms != 0 && memcmp(secondary.key_sha256, s->peer.key_sha256, 32) == 0;
+    return fits ? ST_OK : ST_NOT_FOUND;
+}
+
+/* A cluster of the set that has a higher epoch than this primary was promoted meanwhile. Its claim
+ * counts, because the secondary was not revoked: the caller has found its record. */
+static bool hear_epoch(struct dr_session *s, struct dr_refuse *ret_refuse)
+{
+    uint64_t theirs = s->hello.epoch, ours = s->role.epoch;
+    if (theirs > DR_EPOCH_MAX)
+        return refuse(ret_refuse, DR_REFUSE_EPOCH, ours);
+    if (theirs > ours) {
+        dr_hear_epoch(s->dr, theirs, s->hello.id);
+        return refuse(ret_refuse, DR_REFUSE_SUPERSEDED, ours);
+    }
+    return theirs == ours ? true : refuse(ret_refuse, DR_REFUSE_EPOCH, ours);
+}
+
+/* A demoted cluster still serves the writes that it made, and nothing else. */
+static bool is_served(const struct dr_session *s)
+{
+    return s->role.mode == DR_MODE_PRIMARY ||
+           (dr_was_demoted(&s->role) && s->hello.purpose == DR_STREAM);
+}
+
+static bool judge_at(struct dr_session *s, const struct store_pin *pin,
+                     struct dr_refuse *ret_refuse)
+{
+    const struct dr_hello *hello = &s->hello;
+    if (barrier_is_sealed(s->dr->host->barrier))
+        return refuse(ret_refuse, DR_REFUSE_SEALED, 0);
+    if (dr_role_at(pin, &s->role) != ST_OK || !is_served(s))
+        return refuse(ret_refuse, DR_REFUSE_NOT_PRIMARY, s->role.epoch);
+    if (memcmp(hello->set, s->role.set, sizeof hello->set) != 0)
+        return refuse(ret_refuse, DR_REFUSE_SET, s->role.epoch);
+    if (strcmp(hello->id, s->peer.name.id) != 0 ||
+        memcmp(s->peer.name.set, s->role.set, sizeof s->role.set) != 0)
+        return refuse(ret_refuse, DR_REFUSE_ID, s->role.epoch);
+    enum status st = find_record(s, pin);
+    if (st == ST_NOT_FOUND)
+        return refuse(ret_refuse, DR_REFUSE_REVOKED, s->role.epoch);
+    if (st != ST_OK)
+        return refuse(ret_refuse, st == ST_SEALED ? DR_REFUSE_SEALED : DR_REFUSE_BUSY, 0);
+    if (s->role.phase == DR_PHASE_SUPERSEDED && hello->epoch <= s->role.epoch)
+        return refuse(ret_refuse, DR_REFUSE_SUPERSEDED, s->role.epoch);
+    if (!hear_epoch(s, ret_refuse))
+        return false;
+    uint16_t level = atomic_load_explicit(&s->dr->host->feature, memory_order_acquire);
+    if (hello->feature < level)
+        return refuse(ret_refuse, DR_REFUSE_FEATURE, s->role.epoch);
+    return true;
+}
+
+bool dr_session_judge(struct dr_session *s, struct dr_refuse *ret_refuse)
+{
+    struct store_pin pin;
+    s->role = (struct dr_role){.mode = DR_MODE_DISABLED};
+    if (store_pin(rlog_store(s->dr->host->rlog), "dr session", DR_SEND_MS, &pin) != ST_OK)
+        return refuse(ret_refuse, DR_REFUSE_BUSY, 0);
+    bool served = judge_at(s, &pin, ret_refuse);
+    store_unpin(&pin);
+    s->judged_ms = dr_conn_now_ms();
+    return served;
+}
+
+static enum status send_refusal(struct dr_session *s, const struct dr_refuse *why)
+{
+    struct dr_frame frame = {.type = DR_REFUSE, .refuse = *why};
+    trace(TRACE_INFO, "dr", "secondary %s at %s is refused: %s", s->peer.name.id,
+          dr_conn_address(s->conn), dr_refusal_text(why->code));
+    enum status st = dr_conn_send(s->conn, &frame, dr_conn_now_ms() + DR_HELLO_MS);
+    return st == ST_OK ? ST_DENIED : st;
+}
+
+enum status dr_session_check(struct dr_session *s)
+{
+    struct dr_refuse why;
+    if (s->stop)
+        return ST_CLOSED;
+    if (dr_conn_now_ms() - s->judged_ms < DR_JUDGE_MS || dr_session_judge(s, &why))
+        return ST_OK;
+    return send_refusal(s, &why);
+}
+
+void dr_session_addresses(struct dr_session *s, struct dr_addresses *ret)
+{
+    dr_addresses_of(s->dr, ret);
+    if (s->role.address[0] != '\0' && dr_addresses_add(ret, bytes_str(s->role.address)) != ST_OK)
+        trace(TRACE_WARN, "dr", "the configured address %s is left out", s->role.address);
+}
+
+void dr_session_heard(struct dr_session *s, const struct dr_ping *ping)
+{
+    struct dr_facts *facts = dr_live_begin(&s->dr->live);
+    struct dr_peer *peer = dr_live_peer(facts, s->peer.name.id, "");
+    if (peer != NULL) {
+        (void)snprintf(peer->connected_from, sizeof peer->connected_from, "%s",
+                       dr_conn_address(s->conn)); /* addresses are bounded */
+        peer->connected = true;
+        peer->heard_ms = (uint64_t)dr_conn_now_ms();
+        peer->heard_wall_ms = env_wall_ms(s->dr->host->env);
+        peer->position = MAX(peer->position, ping->position);
+        peer->position_ms = MAX(peer->position_ms, ping->applied_ms);
+    }
+    dr_live_end(&s->dr->live);
+}
+
+static enum status welcome(struct dr_session *s)
+{
+    struct rlog_wal_stats wal;
+    struct dr_frame frame = {.type = DR_WELCOME};
+    rlog_wal_stats(rlog_wal(s->dr->host->rlog), &wal);
+    frame.welcome = (struct dr_welcome){
+        .protocol = MIN(s->hello.protocol, (uint16_t)DR_PROTOCOL),
+        .feature = atomic_load_explicit(&s->dr->host->feature, memory_order_acquire),
+        .epoch = s->role.epoch,
+        .version = wal.last,
+        .time_ms = s->dr->host->calls->time_ms(s->dr->host),
+    };
+    memcpy(frame.welcome.set, s->role.set, sizeof frame.welcome.set);
+    dr_session_addresses(s, &frame.welcome.addresses);
+    return dr_conn_send(s->conn, &frame, dr_conn_now_ms() + DR_HELLO_MS);
+}
+
+static enum status receive_hello(struct dr_session *s)
+{
+    struct dr_frame frame;
+    struct dr_refuse why;
+    TRY(dr_conn_peer(s->conn, &s->peer));
+    TRY(dr_conn_receive(s->conn, dr_conn_now_ms() + DR_HELLO_MS, &frame));
+    if (frame.type != DR_HELLO)
+        return ST_INVALID;
+    s->hello = frame.hello;
+    s->position = frame.hello.position;
+    return dr_session_judge(s, &why) ? welcome(s) : send_refusal(s, &why);
+}
+
+static enum status session_run(struct dr_session *s)
+{
+    TRY(receive_hello(s));
+    switch (s->hello.purpose) {
+    case DR_STREAM: return dr_session_stream(s);
+    case DR_SYNC: return dr_session_sync(s);
+    case DR_HEARTBEAT: return dr_session_pulse(s);
+    default: return ST_INVALID;
+    }
+}
+
+static void *session_main(void *arg)
+{
+    struct dr_session *s = arg;
+    enum status st;
+    dr_conn_adopt(s->conn, &s->http);
+    st = session_run(s);
+    if (st != ST_DENIED && st != ST_CLOSED && !s->stop)
+        trace(TRACE_INFO, "dr", "the connection of secondary %s from %s ended: %s%s%s",
+              s->peer.name.id, dr_conn_address(s->conn), status_text(st),
+              dr_conn_error(s->conn)[0] != '\0' ? ": " : "", dr_conn_error(s->conn));
+    dr_reader_done(&s->reader);
+    dr_conn_close(s->conn);
+    atomic_store(&s->ended, true);
+    return NULL;
+}
+
+static void session_free(struct dr_session *s)
+{
+    dr_conn_free(s->conn);
+    mem_free(s);
+}
+
+void dr_serve_accept(struct dr *dr, struct mesh_http *connection)
+{
+    struct dr_session *s = NULL;
+    ASSERT(part_on_thread(dr->host));
+    if (dr->host->stopping || dr->host->replica_closed || dr->host->rlog == NULL ||
+        dr->n_sessions >= DR_SESSIONS_MAX || (s = mem_zalloc(sizeof *s)) == NULL ||
+        dr_conn_new(DR_PRIMARY, 0, &s->conn) != ST_OK) {
+        mem_free(s);
+        mesh_http_drop(connection);
+        return;
+    }
+    s->dr = dr;
+    s->reader.host = dr->host;
+    s->http = *connection;
+    if (pthread_create(&s->thread, NULL, session_main, s) != 0) {
+        mesh_http_drop(&s->http);
+        session_free(s);
+        return;
+    }
+    list_push(&dr->sessions, &s->link);
+    dr->n_sessions++;
+}
+
+void dr_serve_reap(struct dr *dr)
+{
+    LIST_FOR_SAFE (link, next, &dr->sessions) {
+        struct dr_session *s = CONTAINER_OF(link, struct dr_session, link);
+        if (!atomic_load(&s->ended))
+            continue;
+        if (pthread_join(s->thread, NULL) != 0)
+            abort(); /* the thread was started and is joined once */
+        list_remove(&s->link);
+        ASSERT(dr->n_sessions > 0);
+        dr->n_sessions--;
+        session_free(s);
+    }
+}
+
+void dr_serve_cancel(struct dr *dr)
+{
+    LIST_FOR_SAFE (link, next, &dr->sessions) {
+        struct dr_session *s = CONTAINER_OF(link, struct dr_session, link);
+        atomic_store(&s->stop, true);
+        dr_conn_cancel(s->conn);
+    }
+    if (dr->host->rlog != NULL && !dr->host->replica_closed)
+        rlog_wal_wake(rlog_wal(dr->host->rlog));
+}
+
+bool dr_serve_rests(const struct dr *dr)
+{
+    return dr->n_sessions == 0;
+}

@@ -1,0 +1,41 @@
+/* Disaster recovery on this node, as the threads of the link share it: the role and the addresses
+ * of this cluster, and the facts about the other one. The part (dr.h) owns it. */
+#ifndef HOLDFAST_CLUSTER_DR_SITE_H
+#define HOLDFAST_CLUSTER_DR_SITE_H
+
+#include "base/list.h"
+#include "cluster/dr/live.h"
+#include "cluster/dr/role.h"
+#include "cluster/membership/part.h"
+
+struct dr {
+    struct part_host *host;
+    struct dr_role role; /* the role at `seen` */
+    uint64_t seen;       /* newest local version of the record when it was read; 0: never */
+    uint64_t trusted;    /* version of the authority that the cluster port trusts; 0: none */
+    struct mesh *mesh;   /* the cluster port that was told of it */
+    uint64_t listed;     /* newest version of the secondaries' records when they were listed */
+    struct dr_live live;
+    struct list sessions;
+    unsigned n_sessions;
+    _Atomic uint64_t files; /* number of files made, for their names */
+    /* the highest epoch of this set that a secondary has told; 0: none higher than ours */
+    _Atomic uint64_t heard_epoch;
+
+    pthread_mutex_t lock;
+    bool open;
+    struct dr_addresses addresses; /* cluster ports of the members; guarded by the lock */
+};
+
+/* The newest local version at which the role changed. */
+uint64_t dr_role_version(const struct store_pin *pin);
+/* Copy the addresses of the members. Any thread. */
+void dr_addresses_of(struct dr *dr, struct dr_addresses *ret);
+/* A secondary that was not revoked has a higher epoch: the active node ends this primary. Any
+ * thread. */
+void dr_hear_epoch(struct dr *dr, uint64_t epoch, const char *id);
+
+/* Set the addresses. Raft thread. */
+void dr_addresses_note(struct dr *dr, const struct dr_addresses *addresses);
+
+#endif

@@ -1,0 +1,143 @@
+/* Operations on a DR secondary. No token of a client counts there: a DR operation token
+ * comes in the body (router/req_dr.h). */
+#include "api/sys/replication/sys_dr.h"
+#include "cluster/dr/token.h"
+
+struct sys_dr_promote {
+    const char *dr_operation_token, *primary_cluster_addr;
+    bool force;
+};
+
+static const struct field promote_fields[] = {
+    SYS_DR_TOKEN_FIELD(struct sys_dr_promote),
+    FIELD(struct sys_dr_promote, primary_cluster_addr, STRING, .preset = "",
+          .help = "host:port of the cluster port at which secondaries will reach this cluster; "
+                  "none: the active node's."),
+    FIELD(struct sys_dr_promote, force, BOOL, .preset = "false",
+          .help = "Promote although the former primary was heard lately or this secondary lags. "
+                  "Writes that did not arrive here are lost."),
+};
+static const struct schema sys_dr_promote_schema = SCHEMA(struct sys_dr_promote, promote_fields);
+
+struct promote_out {
+    int64_t progress, required;
+    bool complete;
+};
+static const struct field promote_out_fields[] = {
+    FIELD(struct promote_out, progress, INT),
+    FIELD(struct promote_out, required, INT),
+    FIELD(struct promote_out, complete, BOOL),
+};
+static const struct schema sys_dr_promote_reply = SCHEMA(struct promote_out, promote_out_fields);
+
+enum status sys_dr_need_secondary(struct req *req, struct dr_role *ret_role)
+{
+    TRY(sys_dr_in_root(req));
+    TRY(dr_role_read(req->txn, ret_role));
+    return dr_is_secondary(ret_role) ? ST_OK
+                                     : req_fail(req, ST_INVALID, "this cluster is no DR secondary");
+}
+
+/* Without force, a promotion waits until every known write is here, and until the primary has been
+ * silent: two primaries lose writes. */
+static enum status check_caught_up(struct req *req)
+{
+    enum { SILENT_MS = 5000 };
+    struct node_status *node = sys_node(req);
+    struct dr_facts *facts = arena_alloc(req->arena, sizeof *facts);
+    ASSERT(req != NULL);
+    if (node == NULL || facts == NULL)
+        return ST_NOMEM;
+    req->host->node_ops->dr_facts(req->host->node, facts);
+    struct dr_lag lag = dr_live_lag(facts, node->version, env_mono_ms(req->env));
+    if (lag.entries != 0)
+        return req_fail(req, ST_BUSY,
+                        "this secondary lacks %llu writes of its primary: try again later, or use "
+                        "force and lose them",
+                        (unsigned long long)lag.entries);
+    if (lag.heard_ms >= 0 && lag.heard_ms < SILENT_MS)
+        return req_fail(req, ST_BUSY,
+                        "the primary was heard %lld ms ago: demote it first, try again later, or "
+                        "use force",
+                        (long long)lag.heard_ms);
+    return ST_OK;
+}
+
+static enum status sys_dr_promote(struct req *req)
+{
+    const struct sys_dr_promote *in = req_body(req);
+    char address[DR_ROLE_ADDRESS_MAX];
+    struct reason why = {{0}};
+    struct dr_role role;
+    ASSERT(req_in_txn(req));
+    ASSERT(in != NULL && req->route != NULL);
+    TRY(sys_dr_need_secondary(req, &role));
+    TRY(sys_dr_own_address(req, in->primary_cluster_addr, address));
+    if (role.phase == DR_PHASE_SYNCING)
+        return req_fail(req, ST_BUSY,
+                        "this secondary still syncs, so its state is not whole: it cannot be "
+                        "promoted, with or without force; try again later");
+    if (!in->force)
+        TRY(check_caught_up(req));
+    TRY(sys_dr_result(req, dr_role_promote(req->txn, address, req->now_ms, &why), &why));
+    req->told = "this DR secondary was promoted to primary";
+    TRY(req_reply(req, &(struct promote_out){.progress = 0, .required = 1, .complete = true}));
+    return sys_dr_warn(req, "promoted to a replication primary");
+}
+
+/* Either authority: the token of a client, which the router has judged, or the body's. */
+static enum status sys_dr_secondary_disable(struct req *req)
+{
+    const struct sys_dr_authority *in = req_body(req);
+    struct reason why = {{0}};
+    struct dr_role role;
+    ASSERT(req_in_txn(req));
+    ASSERT(in != NULL && req->route != NULL);
+    TRY(sys_dr_need_secondary(req, &role));
+    if (req->token == NULL)
+        TRY(req_dr_authorise_by(req, bytes_str(in->dr_operation_token)));
+    TRY(sys_dr_result(req, dr_role_disable(req->txn, &why), &why));
+    req->told = "this cluster ended as a DR secondary";
+    return sys_dr_warn(req, "having replication disabled");
+}
+
+static enum status sys_dr_token_delete(struct req *req)
+{
+    const struct sys_dr_authority *in = req_body(req);
+    struct dr_role role;
+    TRY(sys_dr_need_secondary(req, &role));
+    enum status st = dr_token_delete(req->txn, bytes_str(in->dr_operation_token));
+    if (st == ST_DENIED)
+        return req_fail(req, ST_INVALID, REQ_DR_TOKEN ": a batch token ends by itself");
+    req->told = "a DR operation token was deleted";
+    return st;
+}
+
+static const struct route secondary_routes[] = {
+    {.method = METHOD_POST,
+     .path = "replication/dr/secondary/promote",
+     .handler = sys_dr_promote,
+     .flags = ROUTE_DR_TOKEN | ROUTE_TOP_LEVEL,
+     .feature = SYS_DR_FEATURE,
+     .body = &sys_dr_promote_schema,
+     .reply = &sys_dr_promote_reply,
+     .help = "Make this secondary the primary of its set, under the next epoch. 503 while it "
+             "syncs or lags: try again later."},
+    {.method = METHOD_POST,
+     .path = "replication/dr/secondary/disable",
+     .handler = sys_dr_secondary_disable,
+     .flags = ROUTE_SUDO | ROUTE_SECONDARY | ROUTE_TOKEN_OPTIONAL,
+     .feature = SYS_DR_FEATURE,
+     .body = &sys_dr_authority_schema,
+     .help = "End the replication of this secondary and keep its data. Needs the DR operation "
+             "token in the body, or a token that may do this in the header."},
+    {.method = METHOD_POST,
+     .path = "replication/dr/secondary/operation-token/delete",
+     .handler = sys_dr_token_delete,
+     .flags = ROUTE_DR_TOKEN,
+     .feature = SYS_DR_FEATURE,
+     .body = &sys_dr_authority_schema,
+     .help = "End a DR operation token."},
+};
+
+const struct route_table sys_dr_secondary_table = {secondary_routes, ARRAY_LEN(secondary_routes)};

@@ -1,0 +1,292 @@
+/* The status of disaster recovery, for monitors: it needs no token, and every node replies. */
+#include "api/sys/replication/sys_dr.h"
+#include "text/encode.h"
+#include "text/random.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { TEXT_INT_MAX = 24 };
+
+struct secondary_out {
+    const char *node_id, *api_address, *cluster_address, *connection_status;
+    int64_t last_heartbeat, last_seen;
+    const char *clock_skew_ms, *last_heartbeat_duration_ms, *replication_primary_canary_age_ms;
+    uint64_t last_remote_wal, last_verified_index;
+    bool named;
+};
+static const struct field secondary_out_fields[] = {
+    FIELD(struct secondary_out, node_id, STRING, .omit = true,
+          .has = offsetof(struct secondary_out, named)),
+    FIELD(struct secondary_out, api_address, STRING),
+    FIELD(struct secondary_out, cluster_address, STRING),
+    FIELD(struct secondary_out, connection_status, STRING),
+    FIELD(struct secondary_out, last_heartbeat, TIME, .blank = true),
+    FIELD(struct secondary_out, last_seen, TIME, .blank = true),
+    FIELD(struct secondary_out, clock_skew_ms, STRING),
+    FIELD(struct secondary_out, last_heartbeat_duration_ms, STRING),
+    FIELD(struct secondary_out, replication_primary_canary_age_ms, STRING),
+    FIELD(struct secondary_out, last_remote_wal, UINT),
+    FIELD(struct secondary_out, last_verified_index, UINT),
+};
+static const struct schema secondary_schema = SCHEMA(struct secondary_out, secondary_out_fields);
+
+struct progress_out {
+    uint64_t sync_progress, sync_total_keys;
+};
+static const struct field progress_fields[] = {
+    FIELD(struct progress_out, sync_progress, UINT),
+    FIELD(struct progress_out, sync_total_keys, UINT),
+};
+static const struct schema progress_schema = SCHEMA(struct progress_out, progress_fields);
+
+struct dr_status_out {
+    const char *mode, *state, *reason, *cluster_id, *merkle_root, *sync_mode;
+    const char *secondary_id, *primary_cluster_addr, *connection_state;
+    bool corrupted_merkle_tree, takes_part, primary, secondary, syncs;
+    const char *last_corruption_check_epoch, *last_reindex_epoch, *ssct_generation_counter;
+    uint64_t epoch, last_wal, last_dr_wal, last_remote_wal, version, root_version;
+    uint64_t last_verified_index, lag_entries;
+    int64_t lag_ms, last_start, last_heard_ms;
+    struct field_strings known_secondaries, known_primary_cluster_addrs;
+    struct field_list secondaries, primaries;
+    const void *merkle_sync_progress;
+};
+
+#define PART(member, kind)                                  \
+    FIELD(struct dr_status_out, member, kind, .omit = true, \
+          .has = offsetof(struct dr_status_out, takes_part))
+#define OF(role, member, kind, ...)                         \
+    FIELD(struct dr_status_out, member, kind, .omit = true, \
+          .has = offsetof(struct dr_status_out, role), __VA_ARGS__)
+static const struct field dr_status_fields[] = {
+    FIELD(struct dr_status_out, mode, STRING),
+    PART(state, STRING),
+    FIELD(struct dr_status_out, reason, STRING, .omit = true),
+    PART(cluster_id, STRING),
+    PART(epoch, UINT),
+    PART(merkle_root, STRING),
+    PART(root_version, UINT),
+    PART(version, UINT),
+    OF(primary, known_secondaries, STRINGS),
+    OF(primary, secondaries, LIST, .sub = &secondary_schema),
+    OF(primary, last_wal, UINT),
+    OF(primary, last_dr_wal, UINT),
+    OF(secondary, secondary_id, STRING),
+    OF(secondary, primaries, LIST, .sub = &secondary_schema),
+    OF(secondary, last_remote_wal, UINT),
+    OF(secondary, known_primary_cluster_addrs, STRINGS),
+    OF(secondary, connection_state, STRING),
+    OF(secondary, last_start, TIME, .blank = true),
+    OF(secondary, lag_entries, UINT),
+    OF(secondary, lag_ms, INT),
+    OF(secondary, last_heard_ms, INT),
+    OF(secondary, last_verified_index, UINT),
+    OF(syncs, merkle_sync_progress, OBJECT, .sub = &progress_schema),
+    PART(primary_cluster_addr, STRING),
+    PART(sync_mode, STRING),
+    PART(corrupted_merkle_tree, BOOL),
+    PART(last_corruption_check_epoch, STRING),
+    PART(last_reindex_epoch, STRING),
+    PART(ssct_generation_counter, STRING),
+};
+static const struct schema sys_dr_status_reply = SCHEMA(struct dr_status_out, dr_status_fields);
+
+/* The moment that upstream's clients read as "never". */
+#define NEVER "-62135596800"
+
+/* Memory for the texts and lists of a status. */
+struct status_room {
+    struct node_status node;
+    struct dr_facts facts;
+    char set[TEXT_UUID_LEN + 1], root[TEXT_HEX_LEN(32) + 1];
+    const char *ids[DR_PEERS_MAX];
+    char urls[DR_ADDRESSES_MAX][DR_ADDRESS_MAX + sizeof "https://"];
+    const char *addresses[DR_ADDRESSES_MAX];
+    struct secondary_out peers[DR_PEERS_MAX];
+    char numbers[DR_PEERS_MAX][3][TEXT_INT_MAX];
+    struct progress_out progress;
+};
+
+static const char *number(char room[TEXT_INT_MAX], int64_t n)
+{
+    int len = snprintf(room, TEXT_INT_MAX, "%" PRId64, n);
+    ASSERT(len > 0 && len < TEXT_INT_MAX);
+    return room;
+}
+
+static void fill_peer(struct req *req, struct status_room *r, unsigned i, bool primary)
+{
+    const struct dr_peer *p = &r->facts.peers[i];
+    int64_t age_ms = 0;
+    ASSERT(req != NULL);
+    if (primary && p->position < r->node.version && p->position_ms > 0)
+        age_ms = MAX(req->host->node_ops->time_ms(req->host->node) - p->position_ms, 0);
+    r->peers[i] = (struct secondary_out){
+        .node_id = p->id,
+        .named = primary,
+        .api_address = "",
+        .cluster_address = primary ? p->connected_from : p->address,
+        .connection_status = p->connected ? "connected" : "disconnected",
+        .last_heartbeat = p->heard_wall_ms,
+        .last_seen = p->heard_wall_ms,
+        .clock_skew_ms = number(r->numbers[i][0], p->skew_ms),
+        .last_heartbeat_duration_ms = number(r->numbers[i][1], (int64_t)(p->round_trip_us / 1000)),
+        .replication_primary_canary_age_ms = number(r->numbers[i][2], age_ms),
+        .last_remote_wal = p->position,
+        .last_verified_index = primary ? p->verified : 0,
+    };
+}
+
+static void fill_primary(struct req *req, struct status_room *r, struct dr_status_out *out)
+{
+    ASSERT(req != NULL);
+    for (unsigned i = 0; i < r->facts.n_known; i++)
+        r->ids[i] = r->facts.known_ids[i];
+    for (unsigned i = 0; i < r->facts.n_peers; i++) {
+        fill_peer(req, r, i, true);
+        out->corrupted_merkle_tree |= r->facts.peers[i].differs;
+    }
+    out->known_secondaries = (struct field_strings){r->ids, r->facts.n_known, true};
+    out->secondaries = (struct field_list){r->peers, r->facts.n_peers};
+    out->last_wal = out->last_dr_wal = r->node.version;
+}
+
+static void fill_secondary(struct req *req, struct status_room *r, struct dr_status_out *out)
+{
+    const struct dr_facts *facts = &r->facts;
+    struct dr_lag lag = dr_live_lag(facts, r->node.version, env_mono_ms(req->env));
+    ASSERT(req != NULL);
+    for (unsigned i = 0; i < facts->n_peers; i++)
+        fill_peer(req, r, i, false);
+    for (unsigned i = 0; i < facts->known.n; i++) {
+        (void)snprintf(r->urls[i], sizeof r->urls[i], "https://%s", facts->known.at[i]);
+        r->addresses[i] = r->urls[i];
+    }
+    out->primaries = (struct field_list){r->peers, facts->n_peers};
+    out->known_primary_cluster_addrs = (struct field_strings){r->addresses, facts->known.n, true};
+    out->connection_state = dr_connection_text(facts->connection);
+    out->last_start = facts->started_wall_ms;
+    out->last_remote_wal = r->node.dr.phase == DR_PHASE_SYNCING ? 0 : r->node.version;
+    out->lag_entries = lag.entries;
+    out->lag_ms = lag.ms;
+    out->last_heard_ms = lag.heard_ms;
+    out->last_verified_index = facts->verified;
+    out->secondary_id = r->node.dr.id;
+    if (out->reason[0] == '\0')
+        out->reason = facts->why;
+    out->syncs = r->node.dr.phase == DR_PHASE_SYNCING;
+    r->progress = (struct progress_out){facts->sync.done, facts->sync.total};
+    out->merkle_sync_progress = &r->progress;
+}
+
+static enum status fill(struct req *req, struct dr_status_out *ret)
+{
+    struct status_room *r = arena_zalloc(req->arena, sizeof *r);
+    ASSERT(req != NULL);
+    if (r == NULL)
+        return ST_NOMEM;
+    req->host->node_ops->status(req->host->node, &r->node);
+    const struct dr_role *role = &r->node.dr;
+    /* a node that starts does not know the role before it has read the log */
+    bool known = r->node.applied_index != 0;
+    *ret = (struct dr_status_out){.mode = known ? dr_mode_text(role->mode) : "unknown"};
+    if (role->mode == DR_MODE_DISABLED)
+        return ST_OK;
+    req->host->node_ops->dr_facts(req->host->node, &r->facts);
+    text_uuid_of(role->set, r->set);
+    text_hex_put(bytes_of(r->node.root, sizeof r->node.root), r->root);
+    static_assert(sizeof r->node.root == 32, "the hash of the Merkle tree");
+    *ret = (struct dr_status_out){
+        .mode = dr_mode_text(role->mode),
+        .takes_part = true,
+        .primary = role->mode == DR_MODE_PRIMARY,
+        .secondary = role->mode == DR_MODE_SECONDARY,
+        .state = dr_state_text(role),
+        .reason = role->reason,
+        .cluster_id = r->set,
+        .epoch = role->epoch,
+        .merkle_root = r->root,
+        .root_version = r->node.root_version,
+        .version = r->node.version,
+        .primary_cluster_addr = role->address,
+        .sync_mode = "async",
+        .last_corruption_check_epoch = NEVER,
+        .last_reindex_epoch = "0",
+        .ssct_generation_counter = "0",
+    };
+    if (ret->primary)
+        fill_primary(req, r, ret);
+    else
+        fill_secondary(req, r, ret);
+    return ST_OK;
+}
+
+static enum status sys_dr_status(struct req *req)
+{
+    struct dr_status_out out;
+    TRY(fill(req, &out));
+    return req_reply(req, &out);
+}
+
+struct performance_out {
+    const char *mode;
+};
+static const struct field performance_fields[] = {FIELD(struct performance_out, mode, STRING)};
+static const struct schema sys_performance_reply =
+    SCHEMA(struct performance_out, performance_fields);
+static const struct performance_out no_performance = {.mode = "disabled"};
+
+static enum status sys_performance_status(struct req *req)
+{
+    return req_reply(req, &no_performance);
+}
+
+struct replication_out {
+    const char *mode; /* "disabled" where the cluster takes no part in either; else "" */
+    const void *dr, *performance;
+};
+static const struct field replication_fields[] = {
+    FIELD(struct replication_out, mode, STRING, .omit = true),
+    FIELD(struct replication_out, dr, OBJECT, .sub = &sys_dr_status_reply),
+    FIELD(struct replication_out, performance, OBJECT, .sub = &sys_performance_reply),
+};
+static const struct schema sys_replication_reply =
+    SCHEMA(struct replication_out, replication_fields);
+
+static enum status sys_replication_status(struct req *req)
+{
+    struct dr_status_out out;
+    TRY(fill(req, &out));
+    const struct replication_out both = {
+        .mode = out.takes_part ? "" : out.mode, .dr = &out, .performance = &no_performance};
+    return req_reply(req, &both);
+}
+
+static const struct route status_routes[] = {
+    {.method = METHOD_GET,
+     .path = "replication/status",
+     .handler = sys_replication_status,
+     .auth = AUTH_NONE,
+     .flags = ROUTE_NODE | ROUTE_UNRECORDED,
+     .reply = &sys_replication_reply,
+     .help = "The part that this cluster takes in replication, for disaster recovery and for "
+             "performance. Replication for performance is not built."},
+    {.method = METHOD_GET,
+     .path = "replication/dr/status",
+     .handler = sys_dr_status,
+     .auth = AUTH_NONE,
+     .flags = ROUTE_NODE | ROUTE_UNRECORDED,
+     .reply = &sys_dr_status_reply,
+     .help = "The part that this cluster takes in replication for disaster recovery. Version and "
+             "Merkle root are the last computed pair."},
+    {.method = METHOD_GET,
+     .path = "replication/performance/status",
+     .handler = sys_performance_status,
+     .auth = AUTH_NONE,
+     .flags = ROUTE_NODE | ROUTE_UNRECORDED,
+     .reply = &sys_performance_reply,
+     .help = "Says that this cluster takes part in no performance replication."},
+};
+
+const struct route_table sys_dr_status_table = {status_routes, ARRAY_LEN(status_routes)};

@@ -1,0 +1,22 @@
+/* The authority of a request of disaster recovery on a DR secondary, where no token of clients
+ * counts: the member `dr_operation_token` of the body.
+ *
+ * A DR operation token (cluster/dr/token.h) may do everything there. A batch token that the primary
+ * made may do what its policies allow on the path: such a token and the policies are replicated, so
+ * an operator can keep one ready. Other tokens, root tokens included, are refused. */
+#ifndef HOLDFAST_ROUTER_REQ_DR_H
+#define HOLDFAST_ROUTER_REQ_DR_H
+
+#include "router/request/req.h"
+
+#define REQ_DR_TOKEN "dr_operation_token"
+/* The error of a DR secondary on every path that it does not serve. */
+#define REQ_DR_DISABLED "path disabled in replication DR secondary mode"
+
+/* Authorise by the body, req->data. ST_INVALID with the request's error: the token is missing, or
+ * no valid one. ST_DENIED: the policies of a batch token do not allow it. */
+NODISCARD enum status req_dr_authorise(struct req *req);
+/* The same with the token itself. */
+NODISCARD enum status req_dr_authorise_by(struct req *req, struct bytes token);
+
+#endif
