@@ -15,6 +15,7 @@ class Operation:
         self.spec, self.path, self.verb = item[verb], path, verb
         self.method = "HEAD" if verb == "head" else self.spec["x-holdfast-method"]
         self.auth = self.spec["x-holdfast-auth"]
+        self.dr_token = self.spec.get("x-holdfast-dr-token", False)
         self.astray = self.spec.get("x-holdfast-astray", False)
         self.absent = self.spec.get("x-holdfast-absent", False)
         self.order = self.spec["x-holdfast-order"]

@@ -451,6 +451,13 @@ class Cluster:
             time.sleep(0.05)
         return answer.data
 
+    def await_until(self, holds, timeout_s=PATIENCE_S):
+        """`holds` becomes true."""
+        deadline = time.monotonic() + timeout_s
+        while not holds():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
     def await_equal_roots(self, timeout_s=PATIENCE_S):
         """The nodes show one Merkle root at one version; returns (version, root)."""
         deadline = time.monotonic() + timeout_s

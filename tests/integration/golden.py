@@ -249,6 +249,8 @@ def lost(before, after, where=""):
     if isinstance(before, dict) and isinstance(after, dict):
         return [text for name, value in before.items() if name not in PASSING
                 for text in lost(value, after.get(name), f"{where}.{name}")]
+    if where.endswith(".allowed_headers") and set(before) <= set(after):
+        return []  # headers that a later build knows
     return [] if before == after else [f"{where}: {before} is now {after}"]
 
 

@@ -3,6 +3,7 @@
 import base64
 import collections
 import contextlib
+import itertools
 import json
 import ssl
 import socket
@@ -216,6 +217,7 @@ def test_no_error_quotes_a_value_into_the_trail(cluster, trail):
 def test_tokens_of_every_kind_are_hidden(cluster, trail):
     path, plant = trail
     node, standby = cluster.active(), cluster.standbys()[0]
+    cluster.await_feature_level()
     hidden = []
     for body in ({"type": "batch", "ttl": "1h"}, {"type": "service", "num_uses": 5},
                  {"id": plant("id")}, {"period": "1h"}):
@@ -233,10 +235,12 @@ def test_tokens_of_every_kind_are_hidden(cluster, trail):
     for wrong in (plant("token"), "hvs." + plant("hvs"), "hvb." + plant("hvb")):
         for each in cluster.nodes:
             assert each.call("GET", "/v1/kv/x", token=wrong).status == 403
-    for path_, method, body in [("kv/x", "GET", None), ("auth/token/create", "POST", {"ttl": "1h"}),
-                                ("sys/wrapping/wrap", "POST", {"a": plant("wrapped")})]:
+    wraps = [("kv/x", "GET", None), ("auth/token/create", "POST", {"ttl": "1h"}),
+             ("sys/wrapping/wrap", "POST", {"a": plant("wrapped")})]
+    for (path_, method, body), form in itertools.product(wraps, ("", "jwt")):
         node.call("PUT", "/v1/kv/x", {"a": plant("stored")})
-        wrapped = standby.call(method, f"/v1/{path_}", body, headers={"X-Vault-Wrap-TTL": "60s"})
+        headers = {"X-Vault-Wrap-TTL": "60s", "X-Vault-Wrap-Format": form}
+        wrapped = standby.call(method, f"/v1/{path_}", body, headers=headers)
         info = wrapped.json["wrap_info"]
         hidden += [info["token"], info["accessor"]]
         assert standby.call("POST", "/v1/sys/wrapping/lookup", {"token": info["token"]}).status == 200

@@ -690,6 +690,19 @@ def test_answers_are_wrapped_and_unwrapped_once(cluster, client):
     assert hole.is_authenticated()
 
 
+def test_a_wrapping_token_may_be_a_jwt(cluster, client):
+    cluster.await_feature_level()
+    headers = {"X-Vault-Wrap-TTL": "60s", "X-Vault-Wrap-Format": "jwt"}
+    for token in (None, client.token):  # the JWT in the header, and in the body
+        made = client.adapter.post("/v1/sys/wrapping/wrap", json={"k": "v"}, headers=headers)
+        jwt = made["wrap_info"]["token"]
+        assert jwt.count(".") == 2
+        taker = connect(cluster.nodes[1], token or jwt)
+        assert taker.sys.unwrap(jwt if token else None)["data"] == {"k": "v"}
+        with pytest.raises(exceptions.InvalidRequest):
+            taker.sys.unwrap(jwt if token else None)
+
+
 def test_a_snapshot_is_taken_and_restored():
     with Cluster() as made:
         client = connect(made.standbys()[0], made.token)

@@ -11,7 +11,7 @@ from cluster import HOLDFAST, PATIENCE_S, STEADY, TOP, Recoverable
 from test_chaos import SEED
 from writers import Repeater
 
-LEVEL = 3  # feature level of this build
+LEVEL = 4  # feature level of this build
 WRITERS = 4
 WRITES_BETWEEN = 20  # acknowledged to each writer before the next node stops
 MOVING = ("kv?list=true", "kv?scan=true",  # the writers write there
