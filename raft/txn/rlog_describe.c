@@ -129,6 +129,8 @@ static void describe_swap_at(const struct rlog_op *op, const struct rlog_lines *
     (void)snprintf(before, sizeof before, "    swap the staged tree in at version %" PRIu64 ", ",
                    op->modified); /* cannot be cut: the text is short */
     say_time(lines, before, (int64_t)op->created, "");
+    if (op->floor != 0)
+        say(lines, no_key, "    no newest change is older than %" PRIu64, op->floor);
 }
 
 static void describe_op(const struct rlog_op *op, const struct rlog_lines *lines)
@@ -139,6 +141,8 @@ static void describe_op(const struct rlog_op *op, const struct rlog_lines *lines
     case RLOG_OP_DELETE:
     case RLOG_OP_DELETE_PREFIX: describe_put(op, "    ", lines); break;
     case RLOG_OP_STAGE_BEGIN: say(lines, no_key, "    begin a staged tree"); break;
+    case RLOG_OP_STAGE_CLONE: say(lines, no_key, "    begin a clone of the state"); break;
+    case RLOG_OP_STAGE_DELETE: say(lines, op->key, "    delete @ in the staged tree"); break;
     case RLOG_OP_STAGE_PUT:
         say(lines, op->key, "    stage @ (%zu bytes), created %" PRIu64 ", changed %" PRIu64,
             op->value.len, op->created, op->modified);

@@ -212,6 +212,7 @@ static void known_forget(struct known *known, const struct rlog_op *op)
 struct effects {
     bool replicated, local;
     bool stage_missing; /* an operation on the staged tree finds no such tree, or another one */
+    bool cloned;        /* the staged tree is a clone, after the operations */
     bool malformed;
     bool swaps;            /* a staged tree is swapped in at a version of this cluster's own */
     bool raises;           /* the version is raised */
@@ -233,13 +234,16 @@ struct ops {
 /* An operation on the staged tree. */
 static void effects_stage(struct effects *fx, const struct rlog_op *op, bool *staging)
 {
-    if (op->kind == RLOG_OP_STAGE_BEGIN) {
+    if (op->kind == RLOG_OP_STAGE_BEGIN || op->kind == RLOG_OP_STAGE_CLONE) {
         *staging = true;
-        fx->stage_newest = 0;
+        fx->cloned = op->kind == RLOG_OP_STAGE_CLONE;
+        fx->stage_newest = fx->cloned ? fx->version : 0;
     }
     fx->stage_missing |= !*staging;
     switch (op->kind) {
-    case RLOG_OP_STAGE_BEGIN: fx->local = true; return;
+    case RLOG_OP_STAGE_CLONE: fx->follows = true; /* fall through */
+    case RLOG_OP_STAGE_BEGIN:
+    case RLOG_OP_STAGE_DELETE: fx->local = true; return;
     case RLOG_OP_STAGE_PUT:
     case RLOG_OP_STAGE_NEWEST:
         fx->local = true;
@@ -247,6 +251,7 @@ static void effects_stage(struct effects *fx, const struct rlog_op *op, bool *st
         return;
     case RLOG_OP_STAGE_SWAP:
         fx->replicated = fx->swaps = true;
+        fx->stage_missing |= fx->cloned; /* a clone has its versions from another cluster */
         *staging = false;
         return;
     case RLOG_OP_STAGE_SWAP_AT:
@@ -262,9 +267,23 @@ static void effects_stage(struct effects *fx, const struct rlog_op *op, bool *st
     }
 }
 
+/* Whether the operation changes replicated keys, other than by a swap. */
+static bool op_is_replicated(const struct rlog_op *op)
+{
+    switch (op->kind) {
+    case RLOG_OP_PUT:
+    case RLOG_OP_PUT_RETAIN:
+    case RLOG_OP_DELETE:
+    case RLOG_OP_DELETE_PREFIX: return !rlog_key_is_local(op->key);
+    default: return op->kind == RLOG_OP_WAL;
+    }
+}
+
 static void effects_add(struct effects *fx, const struct rlog_op *op, bool *staging)
 {
     bool gap = false;
+    if (fx->cloned && op_is_replicated(op))
+        *staging = fx->cloned = false; /* as clone_forget */
     switch (op->kind) {
     case RLOG_OP_PUT:
     case RLOG_OP_PUT_RETAIN:
@@ -298,6 +317,7 @@ static struct effects effects_of(const struct rlog_machine *m, const struct rlog
     bool has_id = has_own_id(m, view);
     struct effects fx = {.replicated = has_id,
                          .local = has_id,
+                         .cloned = m->cloned,
                          .version = m->version,
                          .stage_newest = m->stage_newest};
     struct bytes ops = view->ops;
@@ -356,7 +376,7 @@ static struct needs needs_read(const struct rlog_machine *m, struct bytes seq, u
 
 static void stage_end(struct rlog_machine *m)
 {
-    m->staging = false;
+    m->staging = m->cloned = false;
     m->stage = 0;
     m->stage_newest = 0;
 }
@@ -401,7 +421,12 @@ static void stage_swap_at(struct rlog_machine *m, const struct rlog_op *op)
     ASSERT(op->modified >= m->stage_newest);
     m->version = op->modified;
     m->time_ms = MAX(m->time_ms, (int64_t)op->created);
-    store_stage_swap_as_is(m->store, BYTES(RLOG_LOCAL));
+    if (m->cloned) {
+        store_stage_swap_clone(m->store, BYTES(RLOG_LOCAL), op->floor);
+    } else {
+        store_stage_swap_as_is(m->store, BYTES(RLOG_LOCAL));
+        store_floor_raise(m->store, BYTES(RLOG_LOCAL), op->floor);
+    }
     segments_mark(m->store);
     if (m->wal != NULL)
         rlog_wal_reset(m->wal, m->version);
@@ -416,11 +441,34 @@ static void stage_newest(struct rlog_machine *m, const struct rlog_op *op)
     m->stage_newest = MAX(m->stage_newest, op->modified);
 }
 
+/* Begin a staged tree, empty or as a clone. No version in a clone is above the state's. */
+static void stage_begin(struct rlog_machine *m, bool clone)
+{
+    if (clone)
+        store_stage_clone(m->store, BYTES(RLOG_REPLICATED));
+    else
+        store_stage_begin(m->store);
+    m->staging = true;
+    m->cloned = clone;
+    m->stage = m->local_version; /* the version grows: no two trees share it */
+    m->stage_newest = clone ? m->version : 0;
+}
+
+/* A clone shares nodes with the keys that are about to change. It would lack the change, too. */
+static void clone_forget(struct rlog_machine *m, const struct rlog_op *op)
+{
+    if (!m->cloned || !op_is_replicated(op))
+        return;
+    store_stage_drop(m->store);
+    stage_end(m);
+}
+
 static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
 {
     bool local = rlog_key_is_local(op->key);
     uint64_t version = local ? m->local_version : m->version;
 
+    clone_forget(m, op);
     switch (op->kind) {
     case RLOG_OP_PUT: store_put(m->store, op->key, op->value, version); break;
     case RLOG_OP_PUT_RETAIN:
@@ -430,11 +478,10 @@ static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
         (void)store_delete(m->store, op->key, version); /* an absent key is fine */
         break;
     case RLOG_OP_DELETE_PREFIX: store_delete_prefix(m->store, op->key, version); break;
-    case RLOG_OP_STAGE_BEGIN:
-        store_stage_begin(m->store);
-        m->staging = true;
-        m->stage = m->local_version; /* the version grows: no two trees share it */
-        m->stage_newest = 0;
+    case RLOG_OP_STAGE_BEGIN: stage_begin(m, false); break;
+    case RLOG_OP_STAGE_CLONE: stage_begin(m, true); break;
+    case RLOG_OP_STAGE_DELETE:
+        (void)store_stage_delete(m->store, op->key); /* an absent key is fine */
         break;
     case RLOG_OP_STAGE_PUT:
         ASSERT(m->staging);

@@ -153,6 +153,33 @@ enum status rlog_machine_dump_begin(struct rlog_machine *m, struct rlog_machine_
     return ST_OK;
 }
 
+/* Write the keys that begin with `prefix`, until `n_max` keys are written. */
+static enum status write_keys(struct walk *w, struct bytes prefix, uint64_t n_max)
+{
+    store_iter_init(&w->iter, &w->dump->pin, prefix, BYTES(""));
+    while (w->n_keys < n_max && store_iter_next(&w->iter)) {
+        write_key(w, &w->iter.item);
+        TRY(flush(w, PIECE_BYTES));
+    }
+    return ST_OK;
+}
+
+/* The points where two written keys part are nodes of the tree, so their newest versions are those
+ * of the tree; nodes without two written keys below are left out. */
+static enum status write_parts(struct walk *w)
+{
+    struct store_item item;
+    for (size_t i = 0; i < w->dump->n_parts; i++) {
+        const struct rlog_machine_part *part = &w->dump->parts[i];
+        if (!part->exact)
+            TRY(write_keys(w, part->at, UINT64_MAX));
+        else if (store_get(&w->dump->pin, part->at, &item) == ST_OK)
+            write_key(w, &item);
+        TRY(flush(w, PIECE_BYTES));
+    }
+    return ST_OK;
+}
+
 enum status rlog_machine_dump_run(struct rlog_machine_dump *dump,
                                   enum status (*piece)(void *ctx, struct bytes content), void *ctx)
 {
@@ -165,12 +192,10 @@ enum status rlog_machine_dump_run(struct rlog_machine_dump *dump,
     uint64_t n_max = keys_to_write(w);
 
     write_header(w);
-    store_iter_init(&w->iter, &dump->pin,
-                    dump->replicated_only ? BYTES(RLOG_REPLICATED) : BYTES(""), BYTES(""));
-    while (w->n_keys < n_max && store_iter_next(&w->iter)) {
-        write_key(w, &w->iter.item);
-        TRY(flush(w, PIECE_BYTES));
-    }
+    if (dump->parted)
+        TRY(write_parts(w));
+    else
+        TRY(write_keys(w, dump->replicated_only ? BYTES(RLOG_REPLICATED) : BYTES(""), n_max));
     while (w->n_spots > 0) {
         uint64_t newest = close_spot(w);
         struct spot *top = deepest(w);

@@ -41,7 +41,7 @@ enum status rlog_machine_load_begin(struct rlog_machine *m, struct rlog_machine_
     }
     store_load_reset(m->store); /* also drops the staged tree */
     m->stage = 0;
-    m->staging = false; /* the counters stay until the new ones are published with the content */
+    m->staging = m->cloned = false; /* the counters stay until the new ones are published with the content */
     *ret = l;
     return ST_OK;
 }

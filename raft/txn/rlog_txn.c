@@ -89,8 +89,10 @@ void rlog_op_encode(const struct rlog_op *op, struct buf *out)
         buf_add_varint(out, op->created);
     if (op->kind == RLOG_OP_STAGE_PUT || rlog_op_has_version(op->kind))
         buf_add_varint(out, op->modified);
-    if (op->kind == RLOG_OP_STAGE_SWAP_AT)
+    if (op->kind == RLOG_OP_STAGE_SWAP_AT) {
         buf_add_varint(out, op->created);
+        buf_add_varint(out, op->floor);
+    }
     if (op->kind == RLOG_OP_PUT_RETAIN)
         store_retain_encode(&op->retain, out);
     if (rlog_op_has_value(op->kind))
@@ -209,10 +211,27 @@ void rlog_txn_stage_newest(struct rlog_txn_builder *b, struct bytes prefix, uint
 
 void rlog_txn_stage_swap_at(struct rlog_txn_builder *b, uint64_t version, int64_t time_ms)
 {
+    rlog_txn_stage_swap_floor(b, version, time_ms, 0);
+}
+
+void rlog_txn_stage_swap_floor(struct rlog_txn_builder *b, uint64_t version, int64_t time_ms,
+                               uint64_t floor)
+{
     ASSERT(time_ms >= 0);
     add_op(b, &(struct rlog_op){.kind = RLOG_OP_STAGE_SWAP_AT,
                                 .created = (uint64_t)time_ms,
-                                .modified = version});
+                                .modified = version,
+                                .floor = floor});
+}
+
+void rlog_txn_stage_clone(struct rlog_txn_builder *b)
+{
+    add_op(b, &(struct rlog_op){.kind = RLOG_OP_STAGE_CLONE});
+}
+
+void rlog_txn_stage_delete(struct rlog_txn_builder *b, struct bytes key)
+{
+    add_op(b, &(struct rlog_op){.kind = RLOG_OP_STAGE_DELETE, .key = key});
 }
 
 void rlog_txn_raise(struct rlog_txn_builder *b, uint64_t version)
@@ -281,7 +300,7 @@ static const struct op_touch op_touches[] = {
     [RLOG_OP_STAGE_SWAP] = {true, RLOG_TOUCH_ALL},
     [RLOG_OP_STAGE_SWAP_AT] = {true, RLOG_TOUCH_ALL},
     [RLOG_OP_WAL] = {true, RLOG_TOUCH_DELETE_PREFIX}, /* any replicated key */
-    [RLOG_OP_RAISE] = {false, RLOG_TOUCH_ALL},
+    [RLOG_OP_LAST] = {false, RLOG_TOUCH_ALL},
 };
 
 void rlog_txn_touch_ops(struct bytes txn,

@@ -111,6 +111,14 @@ void rlog_txn_stage_newest(struct rlog_txn_builder *b, struct bytes prefix, uint
  * the cluster time to `time_ms`, the other cluster's at that version. The version is not below the
  * state's, nor below any version in the tree. Only a cluster that follows applies it. */
 void rlog_txn_stage_swap_at(struct rlog_txn_builder *b, uint64_t version, int64_t time_ms);
+/* The same, and no newest version of the state is below `floor` afterwards. */
+void rlog_txn_stage_swap_floor(struct rlog_txn_builder *b, uint64_t version, int64_t time_ms,
+                               uint64_t floor);
+/* As rlog_txn_stage_begin, but the staged tree begins as a clone of the replicated keys. Any change
+ * of replicated keys other than its swap drops a clone. Only a cluster that follows applies it. */
+void rlog_txn_stage_clone(struct rlog_txn_builder *b);
+/* Delete a key of the staged tree; newest versions stay as they are. */
+void rlog_txn_stage_delete(struct rlog_txn_builder *b, struct bytes key);
 /* Raise the version of the state to `version`, unless it is as high. A cluster that follows does
  * not apply it. */
 void rlog_txn_raise(struct rlog_txn_builder *b, uint64_t version);
@@ -181,6 +189,7 @@ struct rlog_machine {
     uint16_t feature;
     bool following;        /* RLOG_FOLLOWING exists */
     bool staging;          /* a staged tree is open; no snapshot is created meanwhile */
+    bool cloned;           /* the staged tree began as a clone of the replicated keys */
     uint64_t stage;        /* number of the staged tree: local_version when it began; 0: none */
     uint64_t stage_newest; /* newest version in the staged tree */
     uint64_t id_floor;     /* request ids issued below this version are forgotten */
@@ -201,6 +210,10 @@ bool rlog_machine_conflicts(const struct rlog_machine *m, struct bytes txn,
                             struct bytes *ret_conflict);
 
 /* Serialise a pinned state as content of a snapshot file, in pieces. LANE_BULK. */
+struct rlog_machine_part {
+    struct bytes at;
+    bool exact; /* the key `at` alone; else every key that begins with `at` */
+};
 struct rlog_machine_dump {
     struct store_pin pin;
     uint64_t version, local_version;
@@ -208,6 +221,10 @@ struct rlog_machine_dump {
     uint64_t id_floor, id_bytes;
     uint16_t feature;
     bool replicated_only; /* set after the begin: leave out the local keys of this cluster */
+    /* Set after the begin: with `parted`, write these keys alone, which ascend and do not overlap. */
+    const struct rlog_machine_part *parts;
+    size_t n_parts;
+    bool parted;
 };
 /* Raft thread, right after an apply. ST_BUSY: a staged tree is open (it exists in memory and the
  * log only) or no pin is free; try again later. */

@@ -38,9 +38,15 @@ bool rlog_op_valid(const struct rlog_op *op)
     case RLOG_OP_STAGE_NEWEST:
         return rlog_txn_prefix_valid(op->key) && !rlog_key_is_local(op->key) &&
                version_valid(op->modified);
-    case RLOG_OP_STAGE_SWAP_AT: return version_valid(op->modified) && op->created < TEXT_CLOCK_END;
+    case RLOG_OP_STAGE_SWAP_AT:
+        return version_valid(op->modified) && op->created < TEXT_CLOCK_END &&
+               op->floor <= op->modified;
+    case RLOG_OP_STAGE_DELETE:
+        return !rlog_key_is_local(op->key) &&
+               (rlog_txn_key_valid(op->key) || bytes_eq(op->key, BYTES(RLOG_REPLICATED)));
     case RLOG_OP_RAISE: return version_valid(op->modified);
     case RLOG_OP_STAGE_BEGIN:
+    case RLOG_OP_STAGE_CLONE:
     case RLOG_OP_STAGE_SWAP:
     case RLOG_OP_STAGE_DROP: return true;
     }
@@ -57,11 +63,12 @@ bool rlog_id_is_zero(const struct rlog_request_id *id)
 enum {
     PUTS = 1 << RLOG_OP_PUT | 1 << RLOG_OP_PUT_RETAIN | 1 << RLOG_OP_STAGE_PUT,
     WITH_VALUE = PUTS | 1 << RLOG_OP_WAL,
-    WITH_KEY = PUTS | 1 << RLOG_OP_DELETE | 1 << RLOG_OP_DELETE_PREFIX | 1 << RLOG_OP_STAGE_NEWEST,
+    WITH_KEY = PUTS | 1 << RLOG_OP_DELETE | 1 << RLOG_OP_DELETE_PREFIX | 1 << RLOG_OP_STAGE_NEWEST |
+               1 << RLOG_OP_STAGE_DELETE,
     WITH_VERSION = 1 << RLOG_OP_STAGE_NEWEST | 1 << RLOG_OP_STAGE_SWAP_AT | 1 << RLOG_OP_RAISE,
     /* encoded outside of entries too */
     KINDS = WITH_VALUE | WITH_KEY | WITH_VERSION | 1 << RLOG_OP_STAGE_BEGIN |
-            1 << RLOG_OP_STAGE_SWAP | 1 << RLOG_OP_STAGE_DROP,
+            1 << RLOG_OP_STAGE_SWAP | 1 << RLOG_OP_STAGE_DROP | 1 << RLOG_OP_STAGE_CLONE,
 };
 
 static bool is_in(enum rlog_op_kind kind, unsigned kinds)
@@ -203,8 +210,10 @@ static enum status op_read(struct reader *r, struct rlog_op *op, struct bytes *s
     }
     if (rlog_op_has_version(op->kind))
         op->modified = reader_varint(r);
-    if (op->kind == RLOG_OP_STAGE_SWAP_AT)
+    if (op->kind == RLOG_OP_STAGE_SWAP_AT) {
         op->created = reader_varint(r);
+        op->floor = reader_varint(r);
+    }
     if (op->kind == RLOG_OP_PUT_RETAIN)
         op->retain = store_retain_decode(r);
     if (rlog_op_has_value(op->kind))
@@ -222,7 +231,7 @@ enum status rlog_op_next(struct bytes *seq, struct rlog_op *ret_op)
         return ST_NOT_FOUND;
     struct reader r = reader_of(*seq);
     uint8_t kind = reader_u8(&r);
-    if (kind > RLOG_OP_RAISE || !is_in((enum rlog_op_kind)kind, KINDS))
+    if (kind > RLOG_OP_LAST || !is_in((enum rlog_op_kind)kind, KINDS))
         return ST_INVALID;
     struct rlog_op op = {.kind = (enum rlog_op_kind)kind};
     if (rlog_op_has_key(op.kind))

@@ -39,6 +39,9 @@ enum rlog_op_kind {
     RLOG_OP_STAGE_NEWEST = 12,
     RLOG_OP_STAGE_SWAP_AT = 13,
     RLOG_OP_RAISE = 14,
+    RLOG_OP_STAGE_CLONE = 15,
+    RLOG_OP_STAGE_DELETE = 16,
+    RLOG_OP_LAST = RLOG_OP_STAGE_DELETE,
 };
 
 struct rlog_op {
@@ -46,6 +49,7 @@ struct rlog_op {
     struct bytes key, value; /* RLOG_OP_WAL: `value` is the run, which rlog_wal_check checks */
     uint64_t created;        /* RLOG_OP_STAGE_SWAP_AT: cluster time, ms */
     uint64_t modified;       /* also the version of RLOG_OP_STAGE_NEWEST and the kinds after it */
+    uint64_t floor;             /* of RLOG_OP_STAGE_SWAP_AT; 0: none */
     struct store_retain retain; /* arguments of RLOG_OP_PUT_RETAIN */
 };
 

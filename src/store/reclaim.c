@@ -161,6 +161,35 @@ static void push_children(struct store_dead_list *stack, const struct store_node
         dead_add(stack, (struct store_dead){child, death});
 }
 
+void store_dead_note(struct store_dead_list *list, struct store_node *node)
+{
+    dead_add(list, (struct store_dead){node, 0});
+}
+
+bool store_dead_next(struct store_dead_list *list, struct store_node **ret_node)
+{
+    struct store_dead dead;
+    if (!dead_take(list, &dead))
+        return false;
+    *ret_node = dead.node;
+    return true;
+}
+
+void store_reclaim_drop_younger(struct store_reclaim *r, struct store_node *root, uint64_t shared,
+                                uint64_t batch)
+{
+    struct store_dead_list stack = {0};
+    struct store_dead dead;
+    if (root != NULL)
+        dead_add(&stack, (struct store_dead){root, batch});
+    while (dead_take(&stack, &dead)) {
+        if (store_node_birth(dead.node) <= shared)
+            continue; /* everything below is shared too */
+        push_children(&stack, dead.node, batch);
+        store_reclaim_retire(r, dead.node, batch);
+    }
+}
+
 void store_reclaim_free_tree(struct store_node *root)
 {
     struct store_dead_list stack = {0};

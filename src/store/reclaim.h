@@ -83,6 +83,13 @@ void store_reclaim_done(struct store_reclaim *r);
 /* `node` left the tree in `batch`. A node that was created in the same batch is freed at once,
  * except a leaf whose value may be lent until publish. */
 void store_reclaim_retire(struct store_reclaim *r, struct store_node *node, uint64_t batch);
+/* As store_reclaim_retire, for every node at or below `root` that is younger than `shared`, and whose
+ * nodes above are so too. NULL: nothing. Costs the number of these nodes. */
+void store_reclaim_drop_younger(struct store_reclaim *r, struct store_node *root, uint64_t shared,
+                                uint64_t batch);
+/* Remember a node without judging it, and take one back. False: there is none left. */
+void store_dead_note(struct store_dead_list *list, struct store_node *node);
+bool store_dead_next(struct store_dead_list *list, struct store_node **ret_node);
 /* `root` and everything below left the tree in `batch`. NULL: nothing. */
 void store_reclaim_drop(struct store_reclaim *r, struct store_node *root, uint64_t batch);
 /* The running batch was published. Returns whether something waits. */

@@ -10,7 +10,8 @@ enum {
 };
 
 struct published {
-    _Atomic(const struct store_node *) root, floor;
+    _Atomic(const struct store_node *) root, floor, staged;
+    _Atomic bool staging;
     _Atomic uint64_t newest, version;
 };
 
@@ -18,6 +19,8 @@ struct store {
     struct env *env;
     struct store_tree live, staged;
     bool staging;
+    uint64_t shared; /* the staged tree is a clone: greatest birth of nodes in both trees; else 0 */
+    struct store_node *part; /* a leaf: prefix is what the clone was made of; else NULL */
     struct store_node *floor; /* a leaf: prefix is what a swap keeps, newest the swap's version */
     struct store_writer writer;
     struct env_timer timer;
@@ -33,6 +36,8 @@ static void publish(struct store *store, uint64_t version)
     struct published *p = &store->published[generation % PUBLISHED_KEPT];
     atomic_store_explicit(&p->root, store->live.root, memory_order_release);
     atomic_store_explicit(&p->floor, store->floor, memory_order_release);
+    atomic_store_explicit(&p->staged, store->staged.root, memory_order_release);
+    atomic_store_explicit(&p->staging, store->staging, memory_order_release);
     atomic_store_explicit(&p->newest, store->live.newest, memory_order_release);
     atomic_store_explicit(&p->version, version, memory_order_release);
     atomic_store(&store->generation, generation);
@@ -71,34 +76,68 @@ void store_free(struct store *store)
     store_pins_done(&store->pins);
     if (store->ticking)
         env_timer_stop(store->env, &store->timer);
+    store_stage_drop(store);
     store_reclaim_done(&store->writer.reclaim);
     store_reclaim_free_tree(store->live.root);
-    store_reclaim_free_tree(store->staged.root);
     mem_free(store->floor);
     mem_free(store);
 }
 
-enum status store_pin(struct store *store, const char *owner, uint32_t deadline_ms,
-                      struct store_pin *ret_pin)
+struct store_pin_owner {
+    const char *owner;
+    uint32_t deadline_ms;
+};
+
+/* Pin the newest publication; *ret_staged is its staged tree. */
+static enum status pin_take(struct store *store, struct store_pin_owner by,
+                            const struct store_node **ret_staged, bool *ret_staging,
+                            struct store_pin *ret_pin)
 {
     uint64_t generation;
     unsigned slot;
     struct store_pin pin = {.store = store};
 
     TRY(store_pins_take(&store->pins, &store->generation, &generation, &slot));
-    store_pins_describe(&store->pins, slot, owner, deadline_ms);
+    store_pins_describe(&store->pins, slot, by.owner, by.deadline_ms);
     for (;;) {
         struct published *p = &store->published[generation % PUBLISHED_KEPT];
         pin.root = atomic_load_explicit(&p->root, memory_order_acquire);
         pin.floor = atomic_load_explicit(&p->floor, memory_order_acquire);
         pin.newest = atomic_load_explicit(&p->newest, memory_order_acquire);
         pin.version = atomic_load_explicit(&p->version, memory_order_acquire);
+        *ret_staged = atomic_load_explicit(&p->staged, memory_order_acquire);
+        *ret_staging = atomic_load_explicit(&p->staging, memory_order_acquire);
         if (atomic_load(&store->generation) - generation < PUBLISHED_KEPT - 1)
             break;
         generation = store_pins_renew(&store->pins, &store->generation, slot);
     }
     pin.generation = generation;
     pin.slot = slot;
+    *ret_pin = pin;
+    return ST_OK;
+}
+
+enum status store_pin(struct store *store, const char *owner, uint32_t deadline_ms,
+                      struct store_pin *ret_pin)
+{
+    const struct store_node *staged;
+    bool staging;
+    return pin_take(store, (struct store_pin_owner){owner, deadline_ms}, &staged, &staging, ret_pin);
+}
+
+enum status store_pin_staged(struct store *store, const char *owner, uint32_t deadline_ms,
+                             struct store_pin *ret_pin)
+{
+    struct store_pin pin;
+    const struct store_node *staged;
+    bool staging;
+    TRY(pin_take(store, (struct store_pin_owner){owner, deadline_ms}, &staged, &staging, &pin));
+    if (!staging) {
+        store_unpin(&pin);
+        return ST_NOT_FOUND;
+    }
+    pin.root = staged;
+    pin.floor = NULL;
     *ret_pin = pin;
     return ST_OK;
 }
@@ -110,9 +149,18 @@ void store_unpin(struct store_pin *pin)
     *pin = (struct store_pin){0};
 }
 
+/* The keys that a clone was made of stay as they are while it is staged: they share nodes. */
+static void live_check(const struct store *store, struct bytes key)
+{
+    if (store->shared != 0)
+        ASSERT(!bytes_has_prefix(key, store_node_prefix(store->part)) &&
+               !bytes_has_prefix(store_node_prefix(store->part), key));
+}
+
 void store_put(struct store *store, struct bytes key, struct bytes value, uint64_t version)
 {
     struct store_change change = {.key = key, .value = value, .modified = version};
+    live_check(store, key);
     store_tree_put(&store->writer, &store->live, &change);
 }
 
@@ -121,11 +169,13 @@ void store_put_retain(struct store *store, struct bytes key, struct bytes value,
 {
     struct store_change change = {
         .key = key, .value = value, .retain = retain, .modified = version};
+    live_check(store, key);
     store_tree_put(&store->writer, &store->live, &change);
 }
 
 bool store_delete(struct store *store, struct bytes key, uint64_t version)
 {
+    live_check(store, key);
     return store_tree_delete(&store->writer, &store->live, key, version);
 }
 
@@ -137,6 +187,7 @@ static void drop(struct store *store, struct store_node *top)
 void store_delete_prefix(struct store *store, struct bytes prefix, uint64_t version)
 {
     size_t hidden;
+    live_check(store, prefix);
     drop(store, store_tree_cut(&store->writer, &store->live, prefix, version, &hidden));
 }
 
@@ -185,11 +236,80 @@ void store_publish(struct store *store, uint64_t version)
     tick(store, store_reclaim_published(&store->writer.reclaim));
 }
 
+/* The staged tree is a clone no more. */
+static void clone_end(struct store *store)
+{
+    if (store->part != NULL)
+        store_node_free(&store->writer.reclaim.spare, store->part);
+    store->part = NULL;
+    store->shared = 0;
+}
+
+static void clone_drop(struct store *store)
+{
+    struct store_writer *w = &store->writer;
+    struct store_node *node;
+    store_reclaim_drop_younger(&w->reclaim, store->staged.root, store->shared, w->batch);
+    while (store_dead_next(&w->parted, &node))
+        continue; /* it lives on in the tree that the clone was made of */
+    clone_end(store);
+}
+
 void store_stage_drop(struct store *store)
 {
-    drop(store, store->staged.root);
+    if (store->shared != 0)
+        clone_drop(store);
+    else
+        drop(store, store->staged.root);
     store->staged = (struct store_tree){0};
     store->staging = false;
+}
+
+void store_stage_clone(struct store *store, struct bytes part)
+{
+    struct store_writer *w = &store->writer;
+    size_t hidden;
+    uint8_t key[STORE_KEY_MAX];
+    ASSERT(part.len != 0);
+    store_stage_drop(store);
+    store->staging = true;
+    /* Nodes of the running batch are edited in place: end it, so that no shared node is one. */
+    store->shared = w->batch++;
+    ASSERT(w->batch < STORE_BIRTH_MAX);
+    store->part = &store_leaf_new(store_birth_of(w), part, BYTES(""), (struct bytes){0})->node;
+    struct store_node *top = (struct store_node *)(uintptr_t)store_read_top(store->live.root, part,
+                                                                            &hidden);
+    if (top == NULL)
+        return;
+    struct bytes tail = bytes_from(store_node_prefix(top), hidden);
+    ASSERT(part.len + tail.len <= sizeof key);
+    memcpy(key, part.data, part.len);
+    if (tail.len != 0)
+        memcpy(key + part.len, tail.data, tail.len);
+    store->staged.root =
+        store_node_clone(top, store_birth_of(w), bytes_of(key, part.len + tail.len), 0);
+    store->staged.newest = top->newest;
+    store_weight_add(&w->reclaim.live, store->staged.root);
+}
+
+/* Begin and end a change of the staged tree. */
+static struct store_writer *staged_begin(struct store *store)
+{
+    ASSERT(store->staging);
+    store->writer.shared = store->shared;
+    return &store->writer;
+}
+
+static void staged_end(struct store *store)
+{
+    store->writer.shared = 0;
+}
+
+bool store_stage_delete(struct store *store, struct bytes key)
+{
+    bool found = store_tree_delete(staged_begin(store), &store->staged, key, 0);
+    staged_end(store);
+    return found;
 }
 
 void store_stage_begin(struct store *store)
@@ -208,8 +328,8 @@ void store_stage_put(struct store *store, struct bytes key, struct bytes value, 
 {
     struct store_change change = {
         .key = key, .value = value, .modified = modified, .created = created, .restored = true};
-    ASSERT(store->staging);
-    store_tree_put(&store->writer, &store->staged, &change);
+    store_tree_put(staged_begin(store), &store->staged, &change);
+    staged_end(store);
 }
 
 static void floor_drop(struct store *store)
@@ -242,13 +362,45 @@ static void carry_over(struct store *store, struct bytes keep)
 
 void store_stage_newest(struct store *store, struct bytes prefix, uint64_t version)
 {
-    ASSERT(store->staging);
-    store_tree_raise(&store->writer, &store->staged, prefix, version);
+    store_tree_raise(staged_begin(store), &store->staged, prefix, version);
+    staged_end(store);
+}
+
+void store_floor_raise(struct store *store, struct bytes keep, uint64_t floor)
+{
+    ASSERT(store->floor == NULL || bytes_eq(store_node_prefix(store->floor), keep));
+    if (floor <= (store->floor != NULL ? store->floor->newest : 0))
+        return;
+    store->live.newest = MAX(store->live.newest, floor);
+    floor_set(store, keep, floor);
+}
+
+void store_stage_swap_clone(struct store *store, struct bytes keep, uint64_t floor)
+{
+    struct store_writer *w = &store->writer;
+    struct store_node *node;
+    size_t hidden;
+    ASSERT(store->staging && store->shared != 0);
+    struct store_node *kept = store_tree_cut(w, &store->live, keep, 0, &hidden), *top = store->live.root;
+    if (top != NULL) { /* the clone has a top of its own, and shares all below but `parted` */
+        ASSERT(bytes_has_prefix(store_node_prefix(top), store_node_prefix(store->part)));
+        store_reclaim_retire(&w->reclaim, top, w->batch);
+    }
+    while (store_dead_next(&w->parted, &node))
+        store_reclaim_retire(&w->reclaim, node, w->batch);
+    if (kept != NULL)
+        store_tree_graft(w, &store->staged, keep, kept, hidden);
+    store->live.root = store->staged.root;
+    store->live.newest = MAX(store->live.newest, store->staged.newest);
+    clone_end(store);
+    store->staged = (struct store_tree){0};
+    store->staging = false;
+    store_floor_raise(store, keep, floor);
 }
 
 void store_stage_swap_as_is(struct store *store, struct bytes keep)
 {
-    ASSERT(store->staging);
+    ASSERT(store->staging && store->shared == 0);
     ASSERT(store->floor == NULL || bytes_eq(store_node_prefix(store->floor), keep));
     if (keep.len != 0)
         carry_over(store, keep);

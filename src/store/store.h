@@ -41,6 +41,10 @@ bool store_idle(const struct store *store);
  * `deadline_ms` (0: 60 s) is reported once in the log. ST_BUSY when STORE_PINS_MAX are held. */
 NODISCARD enum status store_pin(struct store *store, const char *owner, uint32_t deadline_ms,
                                 struct store_pin *ret_pin);
+/* As store_pin, but the pinned tree is the staged one, as it was at the newest publication. Its
+ * newest versions lack the lower bound that a swap sets. ST_NOT_FOUND: no tree was staged then. */
+NODISCARD enum status store_pin_staged(struct store *store, const char *owner, uint32_t deadline_ms,
+                                       struct store_pin *ret_pin);
 void store_unpin(struct store_pin *pin);
 
 /* Writer thread only. */
@@ -67,7 +71,18 @@ void store_publish(struct store *store, uint64_t version);
 
 /* The staged tree: built beside the state, then swapped in with one publish. */
 void store_stage_begin(struct store *store); /* drops an earlier staged tree */
+/* Begin a staged tree that is a clone of the present keys below `part`: it shares their nodes, so
+ * that it costs nothing and a change of it costs what a change of the tree does. Until the clone is
+ * swapped in or dropped, no present key below `part` may change. `part` is not empty. */
+void store_stage_clone(struct store *store, struct bytes part);
 bool store_staging(const struct store *store);
+/* Delete a key of the staged tree, without effect on newest versions. Whether the key was there. */
+bool store_stage_delete(struct store *store, struct bytes key);
+/* Put a clone in the place of the keys that it was made of: all but those below `keep`, which stay.
+ * The newest versions are those of the clone, and outside of `keep` at least `floor`; 0: no bound. */
+void store_stage_swap_clone(struct store *store, struct bytes keep, uint64_t floor);
+/* Set the lower bound of newest versions outside of `keep`, unless it is as high. */
+void store_floor_raise(struct store *store, struct bytes keep, uint64_t floor);
 /* store_stage_put and store_stage_swap are allowed only while a tree is staged. */
 void store_stage_put(struct store *store, struct bytes key, struct bytes value, uint64_t created,
                      uint64_t modified);

@@ -13,7 +13,10 @@ static void adopt(struct store_writer *w, const struct store_node *node)
 
 static void retire(struct store_writer *w, struct store_node *node)
 {
-    store_reclaim_retire(&w->reclaim, node, w->batch);
+    if (store_node_birth(node) <= w->shared)
+        store_dead_note(&w->parted, node);
+    else
+        store_reclaim_retire(&w->reclaim, node, w->batch);
 }
 
 /* The same node with another prefix, for another place in the tree. */

@@ -10,6 +10,10 @@
 /* Shared by the trees of a store. */
 struct store_writer {
     uint64_t batch; /* generation that the next publication gets */
+    /* While a clone is changed: nodes up to this birth belong to the tree that it was made of too;
+     * else 0. Such a node that leaves the clone lives on there, and is noted in `parted`. */
+    uint64_t shared;
+    struct store_dead_list parted;
     struct store_reclaim reclaim;
     uint8_t scratch[STORE_KEY_MAX]; /* a key being joined */
     /* The inner nodes above the place of a put. Each takes at least one byte of the key. */

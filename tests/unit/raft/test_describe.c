@@ -93,7 +93,11 @@ static void what_a_follower_applies_is_explained(void **state)
         "      jump to version 1000, cluster time 2023-11-14T22:13:20.123Z\n"
         "      at version 1001, cluster time 2023-11-14T22:13:20.123Z\n"
         "        put s/d (0 bytes)\n"
-        "    raise the version to 70000\n");
+        "    raise the version to 70000\n"
+        "    begin a clone of the state\n"
+        "    delete s/dir/gone in the staged tree\n"
+        "    swap the staged tree in at version 80000, cluster time 2023-11-14T22:13:20.124Z\n"
+        "    no newest change is older than 79000\n");
     buf_done(&entry);
 }
 

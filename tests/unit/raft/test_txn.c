@@ -48,6 +48,9 @@ static void encode_follow(struct buf *out)
     rlog_txn_stage_swap_at(&b, 1000, 1700000000123);
     rlog_txn_wal(&b, buf_bytes(&run));
     rlog_txn_raise(&b, 70000);
+    rlog_txn_stage_clone(&b);
+    rlog_txn_stage_delete(&b, BYTES("s/dir/gone"));
+    rlog_txn_stage_swap_floor(&b, 80000, 1700000000124, 79000);
     assert_status(rlog_txn_encode(&b, out), ST_OK);
     rlog_txn_done(&b);
     buf_done(&run);
@@ -221,10 +224,15 @@ static void keys_outside_the_segments_are_refused(void **state)
                                        BYTES("\xC\2s/\x81\x80\x80\x80\x80\x80\x80\x80\x40"),
                                        BYTES("\xD\0\0"),
                                        BYTES("\xD\1"),
+                                       BYTES("\xD\1\0"),
+                                       BYTES("\xD\1\0\2"), /* a floor above the version */
                                        BYTES("\xD\1\x80\x80\x80\x80\x80\x80\x80\x80\x40"),
                                        BYTES("\xE\0"),
                                        BYTES("\xE\x81\x80\x80\x80\x80\x80\x80\x80\x40"),
                                        BYTES("\xF\1"),
+                                       BYTES("\x10\3l/a"),
+                                       BYTES("\x10\1s"),
+                                       BYTES("\x11"),
                                        BYTES("\x21\3s/a\0"),
                                        BYTES("\5\3s/a\1\x80\x80\x80\x80\x80\x80\x80\x80\x80\1\0")};
     for (size_t i = 0; i < ARRAY_LEN(bad); i++)
@@ -232,7 +240,11 @@ static void keys_outside_the_segments_are_refused(void **state)
     static const struct bytes good[] = {BYTES("\5\2s/\0\0\0"),
                                         BYTES("\5\2s/\7\7\0"),
                                         BYTES("\xC\2s/\1"),
-                                        BYTES("\xD\1\0"),
+                                        BYTES("\xD\1\0\0"),
+                                        BYTES("\xD\2\0\2"),
+                                        BYTES("\xF"),
+                                        BYTES("\x10\3s/a"),
+                                        BYTES("\x10\2s/"),
                                         BYTES("\xE\x80\x80\x80\x80\x80\x80\x80\x80\x40"),
                                         BYTES("\xB\x15\1\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")};
     for (size_t i = 0; i < ARRAY_LEN(good); i++)
@@ -340,8 +352,8 @@ static void what_a_follower_touches_is_named(void **state)
     encode_follow(&txn);
     assert_status(rlog_txn_check(buf_bytes(&txn)), ST_OK);
     rlog_txn_touch_ops(buf_bytes(&txn), on_touch, &t);
-    assert_string_equal(t.keys, ";s/;");
-    assert_int_equal(t.n[RLOG_TOUCH_ALL], 1);
+    assert_string_equal(t.keys, ";s/;;");
+    assert_int_equal(t.n[RLOG_TOUCH_ALL], 2);
     assert_int_equal(t.n[RLOG_TOUCH_DELETE_PREFIX], 1);
     buf_done(&txn);
 }
