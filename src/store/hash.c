@@ -151,8 +151,8 @@ static void inner_hash(struct crypto_sha256 *sha, struct store_node *top, struct
 
 /* Hash the keys below `top`, without the first `hidden` bytes of its prefix. With `hidden` > 0,
  * this is not the hash of the node itself, so the node does not keep it. */
-static void top_hash(struct crypto_sha256 *sha, struct store_node *top, size_t hidden,
-                     uint8_t *ret_hash)
+void store_hash_top(struct crypto_sha256 *sha, struct store_node *top, size_t hidden,
+                    uint8_t *ret_hash)
 {
     struct bytes prefix = bytes_from(store_node_prefix(top), hidden);
     if (hidden == 0 && hash_known(top, ret_hash))
@@ -163,6 +163,14 @@ static void top_hash(struct crypto_sha256 *sha, struct store_node *top, size_t h
         inner_hash(sha, top, prefix, ret_hash);
     if (hidden == 0)
         hash_keep(top, ret_hash);
+}
+
+void store_hash_again(struct crypto_sha256 *sha, struct store_node *node, uint8_t *ret_hash)
+{
+    if (node->kind == STORE_LEAF)
+        leaf_hash(sha, store_leaf_of(node), store_node_prefix(node), ret_hash);
+    else /* the hashes below are known: the node has one */
+        inner_hash(sha, node, store_node_prefix(node), ret_hash);
 }
 
 void store_hash(const struct store_pin *pin, struct bytes prefix,
@@ -181,6 +189,6 @@ void store_hash(const struct store_pin *pin, struct bytes prefix,
         (void)fprintf(stderr, "out of memory: a hash has no other answer\n"); /* then abort */
         abort();
     }
-    top_hash(sha, top, hidden, ret_hash);
+    store_hash_top(sha, top, hidden, ret_hash);
     crypto_sha256_free(sha);
 }

@@ -20,6 +20,13 @@ const struct store_node *store_read_top(const struct store_node *root, struct by
                                         size_t *ret_hidden);
 /* As store_newest. */
 uint64_t store_read_newest(const struct store_view *view, struct bytes prefix);
+/* Hash of the keys below `top`, without the first `hidden` bytes of its prefix; a node keeps its own.
+ */
+struct crypto_sha256;
+void store_hash_top(struct crypto_sha256 *sha, struct store_node *top, size_t hidden,
+                    uint8_t *ret_hash);
+/* The hash of a node whose children have hashes, computed again from them and from its own bytes. */
+void store_hash_again(struct crypto_sha256 *sha, struct store_node *node, uint8_t *ret_hash);
 void store_read_item(const struct store_leaf *leaf, struct bytes key, struct store_item *ret_item);
 
 #endif
