@@ -42,6 +42,14 @@ struct dr_progress {
     uint64_t done, total; /* keys */
 };
 
+/* Difference syncs since the process began, and the last one. */
+struct dr_diff_facts {
+    uint64_t syncs, repairs; /* repairs: because the roots differed */
+    uint64_t bytes, fetched; /* of the last one: on the wire, keys */
+    uint64_t lost;           /* keys that only this cluster had, after a failover */
+    char lost_file[48];      /* where they are, in the data directory; "" */
+};
+
 struct dr_facts {
     char known_ids[DR_PEERS_MAX][DR_ID_MAX]; /* on a primary: secondaries that have a token */
     unsigned n_known;
@@ -61,6 +69,7 @@ struct dr_facts {
     uint64_t verified;                 /* newest version at which the roots were equal; 0: none */
     bool differs;                      /* the roots differed at the last comparison */
     struct dr_progress sync;
+    struct dr_diff_facts diff;
     struct dr_addresses known; /* nodes of the primary, as it told them last */
     char why[DR_TEXT_MAX + 1]; /* why there is no connection; "" */
 };

@@ -25,6 +25,8 @@
 #define DR_ADDRESSES DR_PREFIX "addresses"
 #define DR_ROOT_KEY DR_PREFIX "root"
 #define DR_BOX DR_PREFIX "box"
+/* Names the encrypted writes in a file of follow/lost.c; no such key is stored. */
+#define DR_LOST DR_PREFIX "lost"
 
 enum {
     DR_SECONDARIES_MAX = 16,

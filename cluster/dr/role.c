@@ -2,6 +2,7 @@
 
 #include "base/plant.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 /* The record: format u8, mode u8, phase u8, flags u8 (bit 0: whole), set 16, epoch u64, since i64,
@@ -132,7 +133,10 @@ static enum status stage_promoted(struct state_txn *txn, const struct dr_role *r
         if (found[i] != ST_OK && found[i] != ST_NOT_FOUND)
             return found[i];
     }
+    char version[24];
+    (void)snprintf(version, sizeof version, "%" PRIu64, state_version(txn)); /* always fits */
     TRY(stage_mode(txn, role));
+    TRY(state_put_raw(txn, BYTES(DR_PROMOTED), bytes_str(version)));
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)
         if (found[i] == ST_OK)
             TRY(state_put_raw(txn, bytes_str(kept[i]), stored[i].value));

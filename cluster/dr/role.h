@@ -33,6 +33,9 @@
 #define DR_PREFIX STATE_LOCAL "dr/"
 #define DR_ROLE DR_PREFIX "role"
 #define DR_FOLLOWING RLOG_FOLLOWING
+/* Of a promoted cluster: the version of its state at the promotion, decimal. Writes of the former
+ * primary above this version never reached this cluster. */
+#define DR_PROMOTED DR_PREFIX "promoted"
 
 enum {
     DR_ROLE_ADDRESS_MAX = 264, /* longest address, with its zero */

@@ -143,6 +143,24 @@ enum status state_dr_source_add(struct state_dr_source *s, struct bytes key, str
     return buf_status(place);
 }
 
+static bool buf_eq(const struct buf *a, const struct buf *b)
+{
+    return bytes_eq(buf_bytes(a), buf_bytes(b));
+}
+
+bool state_dr_source_eq(const struct state_dr_source *a, const struct state_dr_source *b)
+{
+    if (!buf_eq(&a->seal, &b->seal) || !buf_eq(&a->keyring, &b->keyring) ||
+        !buf_eq(&a->salt, &b->salt) || !buf_eq(&a->recovery, &b->recovery) ||
+        a->n_links != b->n_links)
+        return false;
+    for (unsigned i = 0; i < a->n_links; i++)
+        if (!buf_eq(&a->links[i].name, &b->links[i].name) ||
+            !buf_eq(&a->links[i].record, &b->links[i].record))
+            return false;
+    return true;
+}
+
 void state_dr_source_done(struct state_dr_source *s)
 {
     buf_done(&s->seal);

@@ -39,6 +39,9 @@ struct state_dr_source {
  * in ascending order. ST_NOMEM. */
 NODISCARD enum status state_dr_source_add(struct state_dr_source *source, struct bytes key,
                                           struct bytes value);
+/* Whether both have the same records. */
+NODISCARD bool state_dr_source_eq(const struct state_dr_source *a,
+                                  const struct state_dr_source *b);
 void state_dr_source_done(struct state_dr_source *source);
 
 struct state_dr_adopt {

@@ -14,9 +14,18 @@ enum {
     FOLLOW_PAUSE_MS = 250, /* first pause after a failure */
     FOLLOW_PAUSE_MAX_MS = 5000,
     FOLLOW_CREDIT_BYTES = 8 * 1024 * 1024,
+    FOLLOW_DIFFS = 3, /* difference syncs that may fail before the whole state is fetched */
 };
 
 struct pulses;
+
+/* Why this term's last stream ended with a sync. Newest versions of both states can be compared
+ * unless the cause is not known, as after a failover (dr_diff.h). */
+enum follow_cause {
+    FOLLOW_APART,   /* not known: the histories may differ */
+    FOLLOW_BEHIND,  /* the primary has no records for this version any more */
+    FOLLOW_DIFFERS, /* the roots differed at a checkpoint */
+};
 
 struct dr_follow {
     const struct dr_thread *thread;
@@ -31,6 +40,9 @@ struct dr_follow {
     struct dr_conn *conn;
     struct pulses *pulses;
     uint64_t pause_ms;
+    enum follow_cause because;
+    uint64_t wire_before; /* bytes of ciphertext before a difference sync */
+    unsigned diffs_failed; /* difference syncs that failed in a row */
 };
 
 /* The version of the state, and the role, as they are now. ST_BUSY: no pin is free. */
@@ -51,6 +63,17 @@ void follow_tell(struct dr_follow *f, enum dr_connection state, const char *why)
 
 /* Sync until the state is the primary's. ST_OK: the role is streaming. */
 NODISCARD enum status follow_sync(struct dr_follow *f, uint64_t version);
+/* As follow_sync, for a state that is whole: fetch only what differs. ST_TOO_BIG: too much. */
+NODISCARD enum status follow_diff(struct dr_follow *f, uint64_t version);
+/* Keep keys of the own state that the new primary never got (lost.c). The file is made with the
+ * first one. Statuses of files; ST_SEALED, ST_BUSY, ST_NOMEM. */
+struct follow_lost;
+struct store_item;
+NODISCARD enum status follow_lost_new(struct dr_follow *f, struct follow_lost **ret_lost);
+NODISCARD enum status follow_lost_add(struct follow_lost *lost, const struct store_item *item);
+/* The file is complete, with `n` keys: make it durable, and say so. */
+NODISCARD enum status follow_lost_end(struct follow_lost *lost, uint64_t n);
+void follow_lost_free(struct follow_lost *lost); /* NULL is allowed */
 /* Apply the primary's writes until something ends it. ST_CONFLICT: a sync is needed. */
 NODISCARD enum status follow_stream(struct dr_follow *f, uint64_t version);
 

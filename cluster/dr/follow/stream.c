@@ -126,6 +126,18 @@ static enum status take_run(struct stream *s, const struct dr_wal *wal)
     return ST_OK;
 }
 
+static void note_differs(struct stream *s, uint64_t version)
+{
+    s->f->because = FOLLOW_DIFFERS;
+    struct dr_facts *facts = dr_live_begin(&s->f->dr->live);
+    facts->differs = true;
+    dr_live_end(&s->f->dr->live);
+    trace(TRACE_ERROR, "dr",
+          "this cluster's state differs from the primary's at version %" PRIu64
+          ": the difference is repaired",
+          version);
+}
+
 static enum status take_frame(struct stream *s, const struct dr_frame *frame)
 {
     switch (frame->type) {
@@ -134,7 +146,8 @@ static enum status take_frame(struct stream *s, const struct dr_frame *frame)
         TRY(apply_batch(s));
         s->checkpoint = frame->checkpoint.version;
         return answer_checkpoint(s);
-    case DR_TOO_OLD: return ST_CONFLICT;
+    case DR_TOO_OLD: s->f->because = FOLLOW_BEHIND; return ST_CONFLICT;
+    case DR_DIFFERS: note_differs(s, frame->checkpoint.version); return ST_CONFLICT;
     case DR_REFUSE: return ST_DENIED;
     default: return ST_INVALID;
     }

@@ -7,7 +7,7 @@
  *
  * The transaction of each step names the staged tree and the record of the role, so an operator who
  * changes the role, or the next active node, ends the sync. */
-#include "cluster/dr/follow/follow_internal.h"
+#include "cluster/dr/follow/sync_internal.h"
 #include "cluster/dr/token.h"
 
 #include "base/crc32c.h"
@@ -19,21 +19,6 @@
 #include <inttypes.h>
 
 enum { TXN_BYTES = 1024 * 1024, TXN_OPS = 4096 };
-
-struct sync {
-    struct dr_follow *f;
-    struct rlog_content *content;
-    struct rlog_txn_builder txn;
-    size_t txn_bytes;
-    enum status st; /* first failure of a step */
-    uint64_t stage; /* number of the staged tree; 0: none */
-    uint64_t role;  /* local version of the record of the role */
-    uint64_t target, total, done, bytes, used;
-    int64_t time_ms; /* cluster time of the target */
-    uint32_t crc;
-    struct state_dr_source source;
-    bool swapping; /* every key is staged */
-};
 
 /* A proposal to the raft thread, which this thread waits for. */
 struct proposal {
@@ -63,7 +48,7 @@ static void propose_on_raft(struct env_task *task)
 }
 
 /* Commit the transaction in y->txn, which is empty afterwards. */
-static enum status sync_commit(struct sync *y)
+enum status sync_commit(struct sync *y)
 {
     CLEANUP(buf_done) struct buf txn = {0};
     struct part_host *host = y->f->thread->host;
@@ -84,7 +69,7 @@ static enum status sync_commit(struct sync *y)
 }
 
 /* Make room for one more operation of about `bytes`. */
-static bool begin_op(struct sync *y, size_t bytes)
+bool sync_op(struct sync *y, size_t bytes)
 {
     if (y->st == ST_OK && y->txn.n_ops > 0 &&
         (y->txn_bytes + bytes > TXN_BYTES || y->txn.n_ops >= TXN_OPS))
@@ -115,9 +100,11 @@ static void on_sync_key(void *ctx, const struct store_item *item)
         y->st = ST_INVALID;
         return;
     }
-    if (y->st == ST_OK && !segment)
+    if (y->diff != NULL && y->st == ST_OK && !dr_diff_got(y->diff, item))
+        y->st = ST_INVALID;
+    if (y->diff == NULL && y->st == ST_OK && !segment)
         y->st = state_dr_source_add(&y->source, item->key, item->value);
-    if (!begin_op(y, item->key.len + item->value.len))
+    if (!sync_op(y, item->key.len + item->value.len))
         return;
     rlog_txn_stage_put(&y->txn, item->key, item->value, item->created, item->modified);
     y->done++;
@@ -126,7 +113,7 @@ static void on_sync_key(void *ctx, const struct store_item *item)
 static void on_sync_newest(void *ctx, struct bytes at, uint64_t version)
 {
     struct sync *y = ctx;
-    if (at.len >= sizeof RLOG_REPLICATED - 1 && begin_op(y, at.len))
+    if (at.len >= sizeof RLOG_REPLICATED - 1 && version > y->floor && sync_op(y, at.len))
         rlog_txn_stage_newest(&y->txn, at, version);
 }
 
@@ -170,7 +157,7 @@ static enum status take_end(struct sync *y, const struct dr_sync_end *end)
     return y->txn.n_ops > 0 ? sync_commit(y) : ST_OK;
 }
 
-static enum status receive_content(struct sync *y)
+enum status sync_receive(struct sync *y)
 {
     struct dr_frame credit = {.type = DR_CREDIT, .credit = {.bytes = FOLLOW_CREDIT_BYTES}};
     const struct rlog_content_visit visit = {on_sync_header, on_sync_key, on_sync_newest, y};
@@ -205,7 +192,7 @@ static enum status stage_aim(struct state_txn *txn, void *arg, int64_t now_ms)
 }
 
 /* Name the version in the role, and learn the record's version for the steps that follow. */
-static enum status aim(struct sync *y)
+enum status sync_aim(struct sync *y)
 {
     struct aim a = {y};
     struct store_pin pin;
@@ -243,7 +230,7 @@ static enum status read_root(struct sync *y, struct secret *ret_root, bool *ret_
 }
 
 /* The last step: the state, the keys and the phase change at once. */
-static enum status swap(struct sync *y)
+enum status sync_swap(struct sync *y)
 {
     CLEANUP(buf_done) struct buf record = {0};
     CLEANUP(secret_done) struct secret root = {0};
@@ -254,7 +241,7 @@ static enum status swap(struct sync *y)
     y->swapping = true;
     TRY(read_root(y, &root, &has_root));
     rlog_txn_need_stage(&y->txn, y->stage);
-    rlog_txn_stage_swap_at(&y->txn, y->target, y->time_ms);
+    rlog_txn_stage_swap_floor(&y->txn, y->target, y->time_ms, y->floor);
     const struct state_dr_adopt adopt = {
         .store = rlog_store(thread->host->rlog),
         .barrier = thread->host->barrier,
@@ -265,7 +252,7 @@ static enum status swap(struct sync *y)
         .version = y->target,
         .now_ms = thread->host->calls->time_ms(thread->host),
     };
-    enum status st = state_dr_adopt(&adopt, &y->txn, &why);
+    enum status st = y->same_keys ? ST_OK : state_dr_adopt(&adopt, &y->txn, &why);
     if (st != ST_OK) {
         follow_tell(y->f, DR_LINK_FAILED, why.text);
         trace(TRACE_ERROR, "dr", "the primary's state cannot be taken over: %s",
@@ -283,6 +270,24 @@ static enum status swap(struct sync *y)
     return sync_commit(y);
 }
 
+void sync_done(struct sync *y, enum status st)
+{
+    if (y->content != NULL && rlog_content_end(y->content) == ST_OK)
+        ASSERT(st != ST_OK); /* the content was cut short, whatever it says itself */
+    rlog_txn_done(&y->txn);
+    state_dr_source_done(&y->source);
+}
+
+bool sync_leads_back(struct sync *y, uint64_t version)
+{
+    if (y->target >= version)
+        return false;
+    follow_tell(y->f, DR_LINK_FAILED,
+                "the primary's state is older than this one: it was "
+                "restored, or is not the primary of this set");
+    return true;
+}
+
 static enum status sync_run(struct sync *y, uint64_t version)
 {
     struct dr_frame frame;
@@ -295,20 +300,16 @@ static enum status sync_run(struct sync *y, uint64_t version)
     y->time_ms = frame.sync_begin.time_ms;
     if (y->target == 0 || y->target > RLOG_VERSION_MAX)
         return ST_INVALID;
-    if (y->target < version) {
-        follow_tell(y->f, DR_LINK_FAILED,
-                    "the primary's state is older than this one: it was "
-                    "restored, or is not the primary of this set");
+    if (sync_leads_back(y, version))
         return ST_DENIED;
-    }
-    TRY(aim(y));
+    TRY(sync_aim(y));
     follow_tell(y->f, DR_LINK_READY, NULL);
     trace(TRACE_INFO, "dr", "syncing with %s to version %" PRIu64 ": %" PRIu64 " keys",
           dr_conn_address(y->f->conn), y->target, y->total);
     rlog_txn_stage_begin(&y->txn);
     TRY(sync_commit(y));
-    TRY(receive_content(y));
-    TRY(swap(y));
+    TRY(sync_receive(y));
+    TRY(sync_swap(y));
     trace(TRACE_INFO, "dr", "synced: the state is the primary's at version %" PRIu64, y->target);
     return ST_OK;
 }
@@ -320,9 +321,6 @@ enum status follow_sync(struct dr_follow *f, uint64_t version)
     if (st != ST_OK && st != ST_CLOSED && st != ST_DENIED)
         trace(TRACE_WARN, "dr", "the sync failed: %s%s%s", status_text(st),
               dr_conn_error(f->conn)[0] != '\0' ? ": " : "", dr_conn_error(f->conn));
-    if (y.content != NULL && rlog_content_end(y.content) == ST_OK)
-        ASSERT(st != ST_OK); /* the content was cut short, whatever it says itself */
-    rlog_txn_done(&y.txn);
-    state_dr_source_done(&y.source);
+    sync_done(&y, st);
     return st;
 }

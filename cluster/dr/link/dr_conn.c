@@ -444,6 +444,15 @@ enum status dr_conn_send_data(struct dr_conn *conn, uint64_t offset, struct byte
     return dr_conn_send(conn, &frame, until_ms);
 }
 
+enum status dr_conn_send_list(struct dr_conn *conn, enum dr_type type, struct bytes raw, bool flag,
+                              int64_t until_ms)
+{
+    struct dr_frame frame = {.type = type, .diff_list = {.flag = flag}};
+    TRY(make_room(conn));
+    dr_block_pack(raw, conn->room, &frame.diff_list.block);
+    return dr_conn_send(conn, &frame, until_ms);
+}
+
 /* Hand the whole frame out; its buffer changes place with the one handed out before. */
 static enum status hand_out(struct dr_conn *conn, struct dr_frame *ret_frame)
 {

@@ -65,6 +65,10 @@ NODISCARD enum status dr_conn_send_run(struct dr_conn *conn, const struct dr_wal
 NODISCARD enum status dr_conn_send_data(struct dr_conn *conn, uint64_t offset, struct bytes raw,
                                         int64_t until_ms);
 
+/* Send a list of a difference sync, of 1 to DR_RAW_MAX bytes. */
+NODISCARD enum status dr_conn_send_list(struct dr_conn *conn, enum dr_type type, struct bytes raw,
+                                        bool flag, int64_t until_ms);
+
 /* Receive the next frame. ST_OK: the frame, borrowed until the next dr_conn_receive. ST_TIMEOUT: no
  * whole frame until the deadline, or dr_conn_wake was called; nothing is lost, receive again.
  * ST_CLOSED: the peer closed between two frames, or cancelled. ST_IO: cut, closed within a frame,

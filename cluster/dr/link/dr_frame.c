@@ -8,6 +8,7 @@ enum {
     HELLO_MAX = 1024, /* later protocols may add fields */
     WAL_HEAD = 29,
     SYNC_HEAD = 13,
+    LIST_HEAD = 6,
     VARINT_MAX = 3, /* bytes of a varint up to 2^21 */
     ADDRESSES_BYTES_MAX = 1 + DR_ADDRESSES_MAX * (VARINT_MAX + DR_ADDRESS_MAX - 1),
 };
@@ -114,7 +115,7 @@ static void put_hello(const struct dr_frame *f, struct buf *out)
 {
     const struct dr_hello *hello = &f->hello;
     ASSERT(hello->protocol != 0 && hello->feature != 0 && hello->epoch != 0);
-    ASSERT(hello->purpose >= DR_STREAM && hello->purpose <= DR_HEARTBEAT);
+    ASSERT(hello->purpose >= DR_STREAM && hello->purpose <= DR_DIFF);
     ASSERT(dr_name_id_valid(hello->id));
     buf_add_u16(out, hello->protocol);
     buf_add_u16(out, hello->feature);
@@ -143,7 +144,7 @@ static bool take_hello(struct reader *r, struct dr_frame *f)
         (void)reader_take(r, reader_left(r)); /* fields of a later protocol */
     /* A zero inside the id shortens the text: refuse it. */
     return hello->protocol != 0 && hello->feature != 0 && hello->epoch != 0 &&
-           hello->purpose >= DR_STREAM && hello->purpose <= DR_HEARTBEAT &&
+           hello->purpose >= DR_STREAM && hello->purpose <= DR_DIFF &&
            strlen(hello->id) == id.len && dr_name_id_valid(hello->id);
 }
 
@@ -266,10 +267,16 @@ static void put_block(struct buf *out, const struct dr_block *block)
     buf_add_u32(out, block->raw_bytes);
 }
 
+static bool is_list(enum dr_type type)
+{
+    return type == DR_DIFF_ASK || type == DR_DIFF_WANT || type == DR_DIFF_NODES;
+}
+
 static struct bytes data_of(const struct dr_frame *f)
 {
     return f->type == DR_WAL         ? f->wal.block.data
            : f->type == DR_SYNC_DATA ? f->sync_data.block.data
+           : is_list(f->type)        ? f->diff_list.block.data
                                      : (struct bytes){0};
 }
 
@@ -401,6 +408,42 @@ static bool take_cert(struct reader *r, struct dr_frame *f)
     return f->cert.pem.len != 0 && f->cert.pem.len <= DR_CERT_MAX;
 }
 
+static void put_diff_list(const struct dr_frame *f, struct buf *out)
+{
+    ASSERT(!f->diff_list.flag || f->type != DR_DIFF_NODES);
+    buf_add_u8(out, f->diff_list.flag);
+    put_block(out, &f->diff_list.block);
+}
+
+static bool take_diff_list(struct reader *r, struct dr_frame *f)
+{
+    uint8_t flag = reader_u8(r);
+    f->diff_list.flag = flag == 1;
+    return take_block(r, &f->diff_list.block) && flag <= (f->type != DR_DIFF_NODES);
+}
+
+static void put_diff_begin(const struct dr_frame *f, struct buf *out)
+{
+    ASSERT(f->diff_begin.floor <= f->diff_begin.version);
+    buf_add_u64(out, f->diff_begin.version);
+    buf_add_u64(out, f->diff_begin.floor);
+    buf_add_u64(out, f->diff_begin.keys);
+    buf_add_u64(out, f->diff_begin.fork);
+    put_ms(out, f->diff_begin.time_ms);
+    buf_add(out, bytes_of(f->diff_begin.root, DR_ROOT_BYTES));
+}
+
+static bool take_diff_begin(struct reader *r, struct dr_frame *f)
+{
+    f->diff_begin.version = reader_u64(r);
+    f->diff_begin.floor = reader_u64(r);
+    f->diff_begin.keys = reader_u64(r);
+    f->diff_begin.fork = reader_u64(r);
+    bool time = take_ms(r, &f->diff_begin.time_ms);
+    take_raw(r, f->diff_begin.root, DR_ROOT_BYTES);
+    return time && f->diff_begin.floor <= f->diff_begin.version;
+}
+
 /* One row a type. `put` appends the payload without the data of a block; `take` reads a payload,
  * false: a field is out of bounds. */
 struct dr_type_row {
@@ -428,6 +471,11 @@ static const struct dr_type_row type_rows[] = {
     [DR_SYNC_END] = {DR_PRIMARY, 12, put_sync_end, take_sync_end},
     [DR_PONG] = {DR_PRIMARY, 25 + ADDRESSES_BYTES_MAX, put_pong, take_pong},
     [DR_CERT] = {DR_PRIMARY, VARINT_MAX + DR_CERT_MAX, put_cert, take_cert},
+    [DR_DIFF_ASK] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},
+    [DR_DIFF_WANT] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},
+    [DR_DIFF_BEGIN] = {DR_PRIMARY, 40 + DR_ROOT_BYTES, put_diff_begin, take_diff_begin},
+    [DR_DIFFERS] = {DR_PRIMARY, 8, put_version, take_version},
+    [DR_DIFF_NODES] = {DR_PRIMARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},
 };
 
 static const struct dr_type_row *row_of(unsigned type)

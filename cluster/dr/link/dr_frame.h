@@ -40,6 +40,8 @@ enum dr_type {
     DR_ROOT = 4,
     DR_PING = 5,
     DR_CERT_REQUEST = 6,
+    DR_DIFF_ASK = 7,
+    DR_DIFF_WANT = 8,
     /* from the primary */
     DR_WELCOME = 16,
     DR_REFUSE = 17,
@@ -51,10 +53,13 @@ enum dr_type {
     DR_SYNC_END = 23,
     DR_PONG = 24,
     DR_CERT = 25,
+    DR_DIFF_BEGIN = 26,
+    DR_DIFF_NODES = 27,
+    DR_DIFFERS = 28,
 };
 
 /* The one purpose of a connection. */
-enum dr_purpose { DR_STREAM = 1, DR_SYNC = 2, DR_HEARTBEAT = 3 };
+enum dr_purpose { DR_STREAM = 1, DR_SYNC = 2, DR_HEARTBEAT = 3, DR_DIFF = 4 };
 
 struct dr_hello {
     uint16_t protocol; /* newest protocol that the secondary speaks */
@@ -171,6 +176,23 @@ struct dr_cert {
     struct bytes pem; /* certificate for the key of the request */
 };
 
+/* Lists of a difference sync (cluster/dr/diff). Their number of bytes takes no credit. */
+struct dr_diff_list {
+    /* DR_DIFF_ASK: the histories differ, so newest versions are not compared. DR_DIFF_WANT: no more
+     * places follow. */
+    bool flag;
+    struct dr_block block;
+};
+
+struct dr_diff_begin {
+    uint64_t version; /* pinned version that is compared, and that the sync leads to */
+    uint64_t floor;   /* version of the last restore, at most `version` */
+    uint64_t keys;    /* of that version */
+    uint64_t fork;    /* version at which the primary was promoted; 0: never */
+    int64_t time_ms;  /* cluster time of the version, since 1970 */
+    uint8_t root[DR_ROOT_BYTES];
+};
+
 struct dr_frame {
     enum dr_type type;
     union {
@@ -190,6 +212,8 @@ struct dr_frame {
         struct dr_sync_end sync_end;
         struct dr_pong pong;
         struct dr_cert cert;
+        struct dr_diff_list diff_list; /* DR_DIFF_ASK, DR_DIFF_WANT, DR_DIFF_NODES */
+        struct dr_diff_begin diff_begin;
     };
 };
 

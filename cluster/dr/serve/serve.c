@@ -167,6 +167,7 @@ static enum status session_run(struct dr_session *s)
     switch (s->hello.purpose) {
     case DR_STREAM: return dr_session_stream(s);
     case DR_SYNC: return dr_session_sync(s);
+    case DR_DIFF: return dr_session_diff(s);
     case DR_HEARTBEAT: return dr_session_pulse(s);
     default: return ST_INVALID;
     }

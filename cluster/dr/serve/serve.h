@@ -5,6 +5,7 @@
  *                    │ WELCOME
  *                    ├─ stream: WAL from the ring of this node, checkpoints   (serve_stream.c)
  *                    ├─ sync: the state at a pin, from a file                 (serve_sync.c)
+ *                    ├─ difference sync: what differs from the state at a pin    (serve_diff.c)
  *                    └─ heartbeat: PING, PONG                                 (serve_pulse.c)
  *
  * 1. A session reads the state and the ring, and never writes. So a standby serves as well as the

@@ -7,6 +7,8 @@
 #include "cluster/dr/records.h"
 #include "cluster/dr/serve/serve.h"
 #include "cluster/dr/site.h"
+#include "cluster/membership/wait.h"
+#include "raft/txn/rlog_txn.h"
 
 struct dr_session {
     struct list link; /* in dr->sessions, of the raft thread */
@@ -34,9 +36,32 @@ void dr_session_addresses(struct dr_session *s, struct dr_addresses *ret);
 /* Note a sign of life of the secondary. */
 void dr_session_heard(struct dr_session *s, const struct dr_ping *ping);
 
+/* The state at a pin, or parts of it, on the way to a secondary: written into a file without a name,
+ * then sent at the secondary's pace (serve_sync.c). Begins with `s` alone. */
+struct fs_file;
+struct dr_outgoing {
+    struct dr_session *s;
+    struct env_task task; /* for the raft thread, which makes the pin */
+    struct wait wait;
+    struct rlog_machine_dump dump;
+    bool pinned;
+    struct fs_file *file;
+    uint64_t bytes, keys, credit;
+    uint32_t crc;
+};
+/* Make the file, and pin the newest version. ST_CLOSED, ST_BUSY; else as fs_open. */
+NODISCARD enum status dr_outgoing_pin(struct dr_outgoing *y);
+void dr_outgoing_unpin(struct dr_outgoing *y);
+/* Write what y->dump names, and unpin. ST_NO_SPACE; else as fs_write_at. */
+NODISCARD enum status dr_outgoing_write(struct dr_outgoing *y);
+/* Send the file, and wait until the secondary closes the connection. Statuses as dr_conn_send. */
+NODISCARD enum status dr_outgoing_send(struct dr_outgoing *y);
+void dr_outgoing_done(struct dr_outgoing *y);
+
 /* The work of each purpose, until the connection ends. */
 enum status dr_session_stream(struct dr_session *s);
 enum status dr_session_sync(struct dr_session *s);
+enum status dr_session_diff(struct dr_session *s);
 enum status dr_session_pulse(struct dr_session *s);
 
 #endif

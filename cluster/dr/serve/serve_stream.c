@@ -38,11 +38,11 @@ static void check_end(struct stream *t, unsigned wait_ms)
     t->check_due_ms = dr_conn_now_ms() + wait_ms;
 }
 
-static void check_compare(struct stream *t, const struct dr_root *root)
+static enum status check_compare(struct stream *t, const struct dr_root *root)
 {
     uint8_t ours[DR_ROOT_BYTES];
     if (t->check != CHECK_ASKED || root->version != t->pin.version)
-        return; /* an answer to a checkpoint that was given up */
+        return ST_OK; /* an answer to a checkpoint that was given up */
     store_hash(&t->pin, BYTES(RLOG_REPLICATED), ours);
     bool equal = memcmp(ours, root->root, sizeof ours) == 0;
     struct dr_facts *facts = dr_live_begin(&t->s->dr->live);
@@ -57,6 +57,11 @@ static void check_compare(struct stream *t, const struct dr_root *root)
               "secondary %s: its state differs from this cluster's at version %" PRIu64,
               t->s->peer.name.id, root->version);
     check_end(t, CHECKPOINT_MS);
+    if (equal)
+        return ST_OK;
+    struct dr_frame frame = {.type = DR_DIFFERS, .checkpoint = {.version = root->version}};
+    enum status st = dr_conn_send(t->s->conn, &frame, dr_conn_now_ms() + DR_SEND_MS);
+    return st == ST_OK ? ST_DENIED : st; /* the secondary compares, and comes again */
 }
 
 /* Pin the newest version when a checkpoint is due, and name it to the secondary once every record
@@ -100,7 +105,7 @@ static enum status heed_frame(struct stream *t, const struct dr_frame *frame)
         s->position = MAX(s->position, frame->ack.version);
         dr_session_heard(s, &(struct dr_ping){.position = s->position});
         return ST_OK;
-    case DR_ROOT: check_compare(t, &frame->root); return ST_OK;
+    case DR_ROOT: return check_compare(t, &frame->root);
     default: return ST_INVALID;
     }
 }

@@ -14,19 +14,9 @@
 
 enum { PIECE_BYTES = 256 * 1024, SYNC_CREDIT_MS = 500, RESERVE_BYTES = 128 * 1024 * 1024 };
 
-struct sync {
-    struct dr_session *s;
-    struct env_task task; /* for the raft thread, which makes the pin */
-    struct wait wait;
-    struct rlog_machine_dump dump;
-    struct fs_file *file;
-    uint64_t bytes, keys, credit;
-    uint32_t crc;
-};
-
 static void pin_on_raft(struct env_task *task)
 {
-    struct sync *y = CONTAINER_OF(task, struct sync, task);
+    struct dr_outgoing *y = CONTAINER_OF(task, struct dr_outgoing, task);
     struct part_host *host = y->s->dr->host;
     bool closed = host->stopping || host->replica_closed;
     wait_end(&y->wait, closed ? ST_CLOSED : rlog_dump_begin(host->rlog, &y->dump));
@@ -34,7 +24,7 @@ static void pin_on_raft(struct env_task *task)
 
 static enum status write_piece(void *ctx, struct bytes piece)
 {
-    struct sync *y = ctx;
+    struct dr_outgoing *y = ctx;
     uint64_t have = 0;
     TRY(fs_free_bytes(y->s->dr->host->fs, &have));
     if (have < RESERVE_BYTES)
@@ -48,7 +38,7 @@ static enum status write_piece(void *ctx, struct bytes piece)
 }
 
 /* Open a file that disappears with its last user. */
-static enum status open_file(struct sync *y)
+static enum status open_file(struct dr_outgoing *y)
 {
     char name[40];
     struct fs *fs = y->s->dr->host->fs;
@@ -62,20 +52,40 @@ static enum status open_file(struct sync *y)
     return fs_unlink(fs, name);
 }
 
-static enum status dump_state(struct sync *y)
+enum status dr_outgoing_pin(struct dr_outgoing *y)
 {
     y->task.run = pin_on_raft;
     TRY(open_file(y));
     TRY(wait_for(&y->wait, y->s->dr->host->env, &y->task));
     y->dump.replicated_only = true;
     y->keys = store_count(&y->dump.pin, BYTES(RLOG_REPLICATED));
+    y->pinned = true;
+    return ST_OK;
+}
+
+void dr_outgoing_unpin(struct dr_outgoing *y)
+{
+    if (y->pinned)
+        rlog_machine_dump_end(&y->dump);
+    y->pinned = false;
+}
+
+enum status dr_outgoing_write(struct dr_outgoing *y)
+{
+    ASSERT(y->pinned);
     enum status st = rlog_machine_dump_run(&y->dump, write_piece, y);
-    rlog_machine_dump_end(&y->dump);
+    dr_outgoing_unpin(y);
     return st;
 }
 
+void dr_outgoing_done(struct dr_outgoing *y)
+{
+    dr_outgoing_unpin(y);
+    fs_close(y->file);
+}
+
 /* Wait until the secondary takes more. */
-static enum status await_credit(struct sync *y)
+static enum status await_credit(struct dr_outgoing *y)
 {
     struct dr_frame frame;
     while (y->credit == 0) {
@@ -91,7 +101,7 @@ static enum status await_credit(struct sync *y)
     return ST_OK;
 }
 
-static enum status send_pieces(struct sync *y, uint8_t *room)
+static enum status send_pieces(struct dr_outgoing *y, uint8_t *room)
 {
     for (uint64_t at = 0; at < y->bytes;) {
         size_t n = (size_t)MIN(y->bytes - at, (uint64_t)PIECE_BYTES), got = 0;
@@ -106,7 +116,7 @@ static enum status send_pieces(struct sync *y, uint8_t *room)
     return ST_OK;
 }
 
-static enum status send_file(struct sync *y)
+static enum status send_file(struct dr_outgoing *y)
 {
     int64_t until_ms = dr_conn_now_ms() + DR_SEND_MS;
     struct dr_frame begin = {.type = DR_SYNC_BEGIN,
@@ -126,7 +136,7 @@ static enum status send_file(struct sync *y)
 }
 
 /* The secondary closes the connection when it has everything. */
-static enum status await_end(struct sync *y)
+static enum status await_end(struct dr_outgoing *y)
 {
     struct dr_frame frame;
     enum status st;
@@ -137,19 +147,25 @@ static enum status await_end(struct sync *y)
     return st == ST_OK ? ST_INVALID : st;
 }
 
+enum status dr_outgoing_send(struct dr_outgoing *y)
+{
+    TRY(send_file(y));
+    return await_end(y);
+}
+
 enum status dr_session_sync(struct dr_session *s)
 {
-    struct sync y = {.s = s};
-    enum status st = dump_state(&y);
+    struct dr_outgoing y = {.s = s};
+    enum status st = dr_outgoing_pin(&y);
+    if (st == ST_OK)
+        st = dr_outgoing_write(&y);
     if (st == ST_OK) {
         trace(TRACE_INFO, "dr",
               "secondary %s at %s syncs to version %" PRIu64 ": %" PRIu64 " keys, %" PRIu64
               " bytes",
               s->peer.name.id, dr_conn_address(s->conn), y.dump.version, y.keys, y.bytes);
-        st = send_file(&y);
+        st = dr_outgoing_send(&y);
     }
-    if (st == ST_OK)
-        st = await_end(&y);
-    fs_close(y.file);
+    dr_outgoing_done(&y);
     return st;
 }

@@ -103,6 +103,32 @@ static const struct golden_frame golden_frames[] = {
     {.frame = {.type = DR_CERT, .cert = {{(const uint8_t *)"pem", 3}}},
      GOLDEN("\x04\0\0\0\x19"
             "\3pem")},
+    {.frame = {.type = DR_DIFF_ASK,
+               .diff_list = {true, {3, false, {(const uint8_t *)"ask", 3}}}},
+     GOLDEN("\x09\0\0\0\x07"
+            "\1\0\3\0\0\0ask")},
+    {.frame = {.type = DR_DIFF_WANT,
+               .diff_list = {false, {40, true, {(const uint8_t *)"lz4 lz4", 7}}}},
+     GOLDEN("\x0d\0\0\0\x08"
+            "\0\1\x28\0\0\0lz4 lz4")},
+    {.frame = {.type = DR_DIFF_BEGIN,
+               .diff_begin = {.version = 99,
+                              .floor = 70,
+                              .keys = 12,
+                              .fork = 60,
+                              .time_ms = 1000,
+                              .root = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+                                       16, [31] = 255}}},
+     GOLDEN("\x48\0\0\0\x1a"
+            "\x63\0\0\0\0\0\0\0\x46\0\0\0\0\0\0\0"
+            "\x0c\0\0\0\0\0\0\0\x3c\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0" ROOT32_WIRE)},
+    {.frame = {.type = DR_DIFFERS, .checkpoint = {60}},
+     GOLDEN("\x08\0\0\0\x1c"
+            "\x3c\0\0\0\0\0\0\0")},
+    {.frame = {.type = DR_DIFF_NODES,
+               .diff_list = {false, {5, false, {(const uint8_t *)"nodes", 5}}}},
+     GOLDEN("\x0b\0\0\0\x1b"
+            "\0\0\5\0\0\0nodes")},
 };
 
 static inline struct bytes golden_bytes(const struct golden_frame *g)
