@@ -51,6 +51,8 @@ struct dr_status_out {
     struct field_strings known_secondaries, known_primary_cluster_addrs;
     struct field_list secondaries, primaries;
     const void *merkle_sync_progress;
+    const char *lost_writes_file;
+    uint64_t difference_syncs, difference_bytes, difference_keys, repaired_differences, lost_writes;
 };
 
 #define PART(member, kind)                                  \
@@ -82,6 +84,12 @@ static const struct field dr_status_fields[] = {
     OF(secondary, lag_ms, INT),
     OF(secondary, last_heard_ms, INT),
     OF(secondary, last_verified_index, UINT),
+    OF(secondary, difference_syncs, UINT),
+    OF(secondary, difference_bytes, UINT),
+    OF(secondary, difference_keys, UINT),
+    OF(secondary, repaired_differences, UINT),
+    OF(secondary, lost_writes, UINT),
+    FIELD(struct dr_status_out, lost_writes_file, STRING, .omit = true),
     OF(syncs, merkle_sync_progress, OBJECT, .sub = &progress_schema),
     PART(primary_cluster_addr, STRING),
     PART(sync_mode, STRING),
@@ -173,6 +181,13 @@ static void fill_secondary(struct req *req, struct status_room *r, struct dr_sta
     out->last_heard_ms = lag.heard_ms;
     out->last_verified_index = facts->verified;
     out->secondary_id = r->node.dr.id;
+    out->corrupted_merkle_tree |= facts->differs;
+    out->difference_syncs = facts->diff.syncs;
+    out->difference_bytes = facts->diff.bytes;
+    out->difference_keys = facts->diff.fetched;
+    out->repaired_differences = facts->diff.repairs;
+    out->lost_writes = facts->diff.lost;
+    out->lost_writes_file = facts->diff.lost_file;
     if (out->reason[0] == '\0')
         out->reason = facts->why;
     out->syncs = r->node.dr.phase == DR_PHASE_SYNCING;

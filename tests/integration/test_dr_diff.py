@@ -1,0 +1,116 @@
+"""Two clusters whose states part: the secondary fetches the difference alone."""
+
+import json
+
+import pytest
+
+from activation import DR, await_mode, become_primary, call, make_token, operation_token, status
+from cluster import Recoverable
+from test_dr_pair import await_equal, await_state, follow, promote, seen
+
+SECRETS = 2000
+CHANGED = 20
+
+
+def facts(cluster):
+    """The status of the node that follows."""
+    return max((seen(n) for n in cluster.nodes), key=lambda s: s.get("difference_syncs", 0))
+
+
+def put_many(cluster, names, value):
+    """Several keys in one request: one secret with a value of its own each."""
+    for i, name in enumerate(names):
+        call(cluster.nodes[i % 3], "PUT", f"/v1/kv/{name}", {"x": value + name}, status=204)
+
+
+def stop(cluster):
+    for node in cluster.nodes:
+        node.kill()
+
+
+def start(cluster):
+    for node in cluster.nodes:
+        node.start()
+
+
+@pytest.fixture(scope="module")
+def pair():
+    with Recoverable() as primary, Recoverable() as secondary:
+        become_primary(primary)
+        put_many(primary, [f"many/{i:05}" for i in range(SECRETS)], "first" * 40)
+        follow(primary, secondary)
+        await_equal(primary, secondary)
+        yield primary, secondary
+
+
+def overrun(primary):
+    """More writes than the WAL in memory holds, to one key."""
+    for i in range(70):
+        call(primary.nodes[i % 3], "PUT", "/v1/kv/large", {"x": f"{i:07}" * 140000}, status=204)
+    call(primary.nodes[0], "PUT", "/v1/kv/large", {"x": "small"}, status=204)
+
+
+def test_a_secondary_that_fell_behind_fetches_few_bytes(pair):
+    primary, secondary = pair
+    stop(secondary)
+    overrun(primary)
+    put_many(primary, [f"many/{i * 97:05}" for i in range(CHANGED)], "second")
+    call(primary.nodes[0], "DELETE", "/v1/kv/many/00005", status=204)
+    start(secondary)
+    secondary.await_until(lambda: facts(secondary).get("difference_syncs", 0) > 0)
+    call(primary.nodes[0], "PUT", "/v1/kv/after", {"x": "1"}, status=204)
+    await_equal(primary, secondary)
+    told = facts(secondary)
+    assert told["difference_keys"] < 20 * CHANGED
+    assert 0 < told["difference_bytes"] < 500 * SECRETS * 0.3, told
+
+
+def test_a_restore_of_an_older_state_is_followed(pair):
+    primary, secondary = pair
+    saved = primary.nodes[0].call("GET", "/v1/sys/storage/raft/snapshot")
+    assert saved.status == 200
+    before = facts(secondary)["difference_syncs"]
+    put_many(primary, [f"later/{i}" for i in range(10)], "gone")
+    await_equal(primary, secondary)
+    restored = primary.nodes[0].call("POST", "/v1/sys/storage/raft/snapshot", saved.body)
+    assert restored.status in (200, 204), restored.body
+    primary.await_up()
+    secondary.await_until(lambda: facts(secondary).get("difference_syncs", 0) > before)
+    await_equal(primary, secondary)
+    assert primary.nodes[0].call("GET", "/v1/kv/later/3").status == 404
+
+
+def test_a_failback_names_and_keeps_what_was_lost(pair):
+    primary, secondary = pair
+    stop(secondary)
+    lost = [f"lost/{i}" for i in range(5)]
+    put_many(primary, lost, "never shipped")
+    stop(primary)
+    start(secondary)
+    secondary.await_until(lambda: all(seen(n).get("mode") == "secondary" for n in secondary.nodes))
+    secondary.await_until(lambda: all(n.health() == 472 for n in secondary.nodes))
+    token = operation_token(secondary.nodes, primary.recovery_keys)
+    promote(secondary.nodes[0], token, force=True)
+    await_mode(secondary, "primary")
+    secondary.token = primary.token
+    secondary.await_up()
+    put_many(secondary, ["new/1", "many/00001"], "third")
+    start(primary)
+    primary.await_until(lambda: all(seen(n).get("state") == "idle" for n in primary.nodes))
+    call(primary.nodes[0], "POST", f"{DR}/primary/demote")
+    await_mode(primary, "secondary")
+    token = operation_token(primary.nodes, primary.recovery_keys)
+    body = {"dr_operation_token": token, "token": make_token(secondary, "a"),
+            "ca_file": str(secondary.dir / "tls" / "tls-ca.pem")}
+    call(primary.nodes[0], "POST", f"{DR}/secondary/update-primary", body, "")
+    await_state(primary, "stream-wals")
+    await_equal(secondary, primary)
+    told = facts(primary)
+    assert told["lost_writes"] >= len(lost), json.dumps(told)
+    kept = [f for n in primary.nodes for f in n.dir.rglob(told["lost_writes_file"])]
+    assert len(kept) == 1
+    assert kept[0].stat().st_mode & 0o777 == 0o600
+    content = kept[0].read_bytes()
+    assert b"never shipped" not in content and b"lost/" not in content
+    for name in lost:
+        assert secondary.nodes[0].call("GET", f"/v1/kv/{name}").status == 404
