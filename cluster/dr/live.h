@@ -50,6 +50,14 @@ struct dr_diff_facts {
     char lost_file[48];      /* where they are, in the data directory; "" */
 };
 
+/* Checks of the hashes of this node's tree (check.h). */
+struct dr_check_facts {
+    bool corrupted;      /* the last check found wrong hashes */
+    unsigned stage;      /* of a reindex: 0: none runs; 1 scanning, 2 building, 4 commit */
+    uint64_t done, total; /* keys, while a reindex runs */
+    int64_t checked_ms, reindexed_ms; /* wall clock of the ends; 0: never */
+};
+
 struct dr_facts {
     char known_ids[DR_PEERS_MAX][DR_ID_MAX]; /* on a primary: secondaries that have a token */
     unsigned n_known;
@@ -70,6 +78,7 @@ struct dr_facts {
     bool differs;                      /* the roots differed at the last comparison */
     struct dr_progress sync;
     struct dr_diff_facts diff;
+    struct dr_check_facts check;
     struct dr_addresses known; /* nodes of the primary, as it told them last */
     char why[DR_TEXT_MAX + 1]; /* why there is no connection; "" */
 };

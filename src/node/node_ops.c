@@ -80,6 +80,11 @@ static void get_dr_facts(struct node *node, struct dr_facts *ret_facts)
     dr_live_get(&node->dr.live, ret_facts);
 }
 
+static enum status check_hashes(struct node *node, bool mend, struct dr_check *ret_check)
+{
+    return dr_check_run(&node->dr, mend, ret_check);
+}
+
 static enum status read_authority(struct node *node, struct buf *out, struct reason *reason)
 {
     return tls_pem_read(node->options.member.ca_file, out, reason);
@@ -157,6 +162,7 @@ const struct node_ops node_ops = {
     .heard_ms = get_heard_ms,
     .peers = list_peers,
     .dr_facts = get_dr_facts,
+    .dr_check = check_hashes,
     .authority = read_authority,
     .seal_status = get_seal_status,
     .unseal_share = give_share,

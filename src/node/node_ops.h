@@ -4,6 +4,7 @@
 #ifndef HOLDFAST_NODE_NODE_OPS_H
 #define HOLDFAST_NODE_NODE_OPS_H
 
+#include "cluster/dr/check.h"
 #include "cluster/dr/live.h"
 #include "cluster/membership/join/enroll.h"
 #include "cluster/membership/members/admin.h"
@@ -44,6 +45,8 @@ struct node_ops {
 
     /* The link of disaster recovery, as this node knows it (cluster/dr/live.h). Any thread. */
     void (*dr_facts)(struct node *node, struct dr_facts *ret_facts);
+    /* dr_check_run, on the calling thread, which may block. */
+    enum status (*dr_check)(struct node *node, bool mend, struct dr_check *ret_check);
 
     /* unseal_status, _share, _reset, _seal */
     void (*seal_status)(struct node *node, struct node_seal_status *ret_status);

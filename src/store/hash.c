@@ -165,6 +165,16 @@ void store_hash_top(struct crypto_sha256 *sha, struct store_node *top, size_t hi
         hash_keep(top, ret_hash);
 }
 
+void store_hash_mend(struct store_node *node, const uint8_t *hash)
+{
+    uint8_t state = STORE_HASH_DONE;
+    if (!atomic_compare_exchange_strong_explicit(&node->hash_state, &state, STORE_HASH_BUSY,
+                                                 memory_order_relaxed, memory_order_relaxed))
+        return;
+    memcpy(node->hash, hash, sizeof node->hash);
+    atomic_store_explicit(&node->hash_state, STORE_HASH_DONE, memory_order_release);
+}
+
 void store_hash_again(struct crypto_sha256 *sha, struct store_node *node, uint8_t *ret_hash)
 {
     if (node->kind == STORE_LEAF)

@@ -27,6 +27,8 @@ void store_hash_top(struct crypto_sha256 *sha, struct store_node *top, size_t hi
                     uint8_t *ret_hash);
 /* The hash of a node whose children have hashes, computed again from them and from its own bytes. */
 void store_hash_again(struct crypto_sha256 *sha, struct store_node *node, uint8_t *ret_hash);
+/* Replace a wrong hash. */
+void store_hash_mend(struct store_node *node, const uint8_t *hash);
 void store_read_item(const struct store_leaf *leaf, struct bytes key, struct store_item *ret_item);
 
 #endif

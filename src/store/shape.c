@@ -104,6 +104,7 @@ struct step {
     struct store_node *node;
     size_t depth; /* bytes of the key before the node's own prefix */
     uint8_t byte; /* the last of these, which tells the node apart */
+    bool after;   /* everything below was visited */
 };
 
 struct check {
@@ -115,40 +116,53 @@ struct check {
     uint8_t key[STORE_KEY_MAX];
 };
 
-static void push(struct check *c, struct store_node *node, size_t depth, uint8_t byte)
+static void push(struct check *c, struct step step)
 {
     if (c->n == c->cap) {
         c->cap = c->cap != 0 ? c->cap * 2 : 512;
         c->steps = mem_must_realloc(c->steps, c->cap * sizeof *c->steps);
     }
-    c->steps[c->n++] = (struct step){node, depth, byte};
+    c->steps[c->n++] = step;
 }
 
-/* Compare a node with its stored hash, and go on below. The hash of an inner node is computed from
- * the stored hashes of its children, which are checked for themselves. */
+/* Compare a node with its stored hash. The hash of an inner node is computed from the stored hashes
+ * of its children, which were checked before. */
+static void judge(struct check *c, struct store_node *node, size_t depth)
+{
+    uint8_t have[STORE_HASH_BYTES], want[STORE_HASH_BYTES];
+    store_hash_top(c->sha, node, 0, have);
+    store_hash_again(c->sha, node, want);
+    if (memcmp(have, want, sizeof have) == 0)
+        return;
+    if (c->check->bad != NULL)
+        c->check->bad(c->check->ctx, bytes_of(c->key, depth));
+    if (c->check->mend)
+        store_hash_mend(node, want);
+}
+
 static void visit(struct check *c, struct step step)
 {
     struct bytes prefix = store_node_prefix(step.node);
     unsigned at = 0;
-    uint8_t byte, have[STORE_HASH_BYTES], want[STORE_HASH_BYTES];
+    uint8_t byte;
     size_t depth = step.depth + prefix.len;
     ASSERT(depth <= sizeof c->key);
     if (step.depth > 0)
         c->key[step.depth - 1] = step.byte;
     if (prefix.len != 0)
         memcpy(c->key + step.depth, prefix.data, prefix.len);
-    store_hash_top(c->sha, step.node, 0, have);
-    store_hash_again(c->sha, step.node, want);
-    if (memcmp(have, want, sizeof have) != 0 && c->check->bad != NULL)
-        c->check->bad(c->check->ctx, bytes_of(c->key, depth));
-    c->keys += step.node->kind == STORE_LEAF;
-    if (step.node->kind == STORE_LEAF)
+    if (step.node->kind == STORE_LEAF || step.after) {
+        judge(c, step.node, depth);
+        c->keys += step.node->kind == STORE_LEAF;
         return;
+    }
     const struct store_inner *inner = store_inner_of(step.node);
+    step.after = true;
+    push(c, step);
+    if (inner->own != NULL)
+        push(c, (struct step){inner->own, depth, depth > 0 ? c->key[depth - 1] : 0, false});
     for (struct store_node *child; (child = store_inner_next(inner, &at, &byte)) != NULL;)
-        push(c, child, depth + 1, byte);
-    if (inner->own != NULL) /* last, so that its key is still the one in c->key */
-        push(c, inner->own, depth, depth > 0 ? c->key[depth - 1] : 0);
+        push(c, (struct step){child, depth + 1, byte, false});
 }
 
 enum status store_check_run(const struct store_pin *pin, struct bytes prefix,
@@ -167,7 +181,7 @@ enum status store_check_run(const struct store_pin *pin, struct bytes prefix,
         if (prefix.len > 0)
             memcpy(c->key, prefix.data, prefix.len);
         size_t depth = prefix.len - hidden;
-        push(c, top, depth, depth > 0 ? prefix.data[depth - 1] : 0);
+        push(c, (struct step){top, depth, depth > 0 ? prefix.data[depth - 1] : 0, false});
     }
     for (uint64_t i = 1; st == ST_OK && c->n > 0; i++) {
         visit(c, c->steps[--c->n]);

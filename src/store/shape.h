@@ -35,8 +35,9 @@ NODISCARD bool store_shape_place(const struct store_pin *pin, struct bytes prefi
 NODISCARD bool store_shape_key(const struct store_pin *pin, struct bytes key,
                                struct store_shape_entry *ret_entry);
 
-/* What a check of hashes tells; a member may be NULL. */
+/* What a check of hashes tells and does; a function may be NULL. */
 struct store_check {
+    bool mend; /* put the computed hash in the place of a wrong one; nodes above follow */
     /* A node whose stored hash is not that of its content, at the key where the node begins. */
     void (*bad)(void *ctx, struct bytes at);
     /* Now and then: how many keys were visited. False ends the check. */
@@ -45,7 +46,8 @@ struct store_check {
 };
 /* Compute the hash of every node below `prefix` anew and compare with what is stored; hashes that
  * are not known are computed and stored. A value that was damaged differs from the hash of its own
- * leaf. ST_CLOSED: ended. ST_NOMEM. */
+ * leaf. A reader that copies a hash while it is mended may see neither; the next check finds what
+ * it computed from that. ST_CLOSED: ended. ST_NOMEM. */
 NODISCARD enum status store_check_run(const struct store_pin *pin, struct bytes prefix,
                                       const struct store_check *check);
 

@@ -1,5 +1,6 @@
 """Two clusters whose states part: the secondary fetches the difference alone."""
 
+import base64
 import json
 
 import pytest
@@ -78,6 +79,43 @@ def test_a_restore_of_an_older_state_is_followed(pair):
     secondary.await_until(lambda: facts(secondary).get("difference_syncs", 0) > before)
     await_equal(primary, secondary)
     assert primary.nodes[0].call("GET", "/v1/kv/later/3").status == 404
+
+
+def checked(cluster):
+    told = call(cluster.nodes[1], "POST", "/v1/sys/replication/merkle-check").data
+    return told["merkle_corruption_report"]
+
+
+def root_of(report):
+    return base64.b64decode(report["corrupted_tree_map"]["1"]["root_hash"]).hex()
+
+
+def test_hashes_are_checked_and_built_anew(pair):
+    primary, secondary = pair
+    report = checked(primary)
+    assert report["corrupted_root"] is False
+    trees = report["corrupted_tree_map"]
+    assert trees["1"]["tree_type"] == "replicated" and trees["2"]["tree_type"] == "local"
+    assert trees["1"]["corrupted_index_tuples_map"] is None
+    primary.await_until(  # the root of the status is the last computed one
+        lambda: root_of(checked(primary)) == status(primary.active())["merkle_root"])
+    told = call(primary.nodes[0], "POST", "/v1/sys/replication/reindex").json
+    assert "computed anew" in told["warnings"][0]
+    assert int(status(primary.active())["last_reindex_epoch"]) > 0
+    assert "nothing" in call(primary.nodes[0], "POST", "/v1/sys/replication/recover").json["warnings"][0]
+    node = secondary.nodes[2]
+    for path in ("recover", "reindex", "merkle-check"):
+        assert node.call("POST", f"{DR}/secondary/{path}", {}, token="").status == 400
+        assert node.call("POST", f"/v1/sys/replication/{path}").status == 400
+    body = {"dr_operation_token": operation_token(secondary.nodes, primary.recovery_keys)}
+    report = call(node, "POST", f"{DR}/secondary/merkle-check", body, "").data
+    assert report["merkle_corruption_report"]["corrupted_tree_map"]["1"]["root_hash"]
+    call(node, "POST", f"{DR}/secondary/reindex", body, "")
+    before = facts(secondary)["difference_syncs"]
+    call(node, "POST", f"{DR}/secondary/recover", body, "")
+    secondary.await_until(lambda: facts(secondary).get("difference_syncs", 0) > before)
+    await_equal(primary, secondary)
+    call(secondary.nodes[0], "POST", f"{DR}/secondary/operation-token/delete", body, "", status=204)
 
 
 def test_a_failback_names_and_keeps_what_was_lost(pair):

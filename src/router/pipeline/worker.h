@@ -11,7 +11,7 @@
 
 #include <stdatomic.h>
 
-enum { WORKER_IDS = 64, WORKER_LONG_MAX = 8 };
+enum { WORKER_IDS = 64, WORKER_LONG_MAX = 16 };
 
 /* A route that the router finds by the request's head (ROUTE_LONG, ROUTE_UPLOAD). */
 struct long_route {

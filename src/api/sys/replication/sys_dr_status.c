@@ -51,7 +51,10 @@ struct dr_status_out {
     struct field_strings known_secondaries, known_primary_cluster_addrs;
     struct field_list secondaries, primaries;
     const void *merkle_sync_progress;
-    const char *lost_writes_file;
+    const char *lost_writes_file, *reindex_stage;
+    bool reindexes;
+    uint64_t reindex_building_progress, reindex_building_total;
+    char check_room[2][TEXT_INT_MAX];
     uint64_t difference_syncs, difference_bytes, difference_keys, repaired_differences, lost_writes;
 };
 
@@ -94,6 +97,10 @@ static const struct field dr_status_fields[] = {
     PART(primary_cluster_addr, STRING),
     PART(sync_mode, STRING),
     PART(corrupted_merkle_tree, BOOL),
+    FIELD_NAMED("reindex_in_progress", struct dr_status_out, reindexes, BOOL, .omit = true),
+    OF(reindexes, reindex_stage, STRING),
+    OF(reindexes, reindex_building_progress, UINT),
+    OF(reindexes, reindex_building_total, UINT),
     PART(last_corruption_check_epoch, STRING),
     PART(last_reindex_epoch, STRING),
     PART(ssct_generation_counter, STRING),
@@ -195,6 +202,23 @@ static void fill_secondary(struct req *req, struct status_room *r, struct dr_sta
     out->merkle_sync_progress = &r->progress;
 }
 
+/* What checks of the hashes found, and how far a reindex is. */
+static void fill_check(const struct status_room *r, struct dr_status_out *out)
+{
+    static const char *const stages[] = {"", "scanning", "building", "wal-replay", "commit"};
+    const struct dr_check_facts *check = &r->facts.check;
+    ASSERT(check->stage < ARRAY_LEN(stages));
+    out->corrupted_merkle_tree |= check->corrupted;
+    out->reindexes = check->stage != 0;
+    out->reindex_stage = stages[check->stage];
+    out->reindex_building_progress = check->done;
+    out->reindex_building_total = check->total;
+    if (check->checked_ms != 0)
+        out->last_corruption_check_epoch = number(out->check_room[0], check->checked_ms / 1000);
+    if (check->reindexed_ms != 0)
+        out->last_reindex_epoch = number(out->check_room[1], check->reindexed_ms / 1000);
+}
+
 static enum status fill(struct req *req, struct dr_status_out *ret)
 {
     struct status_room *r = arena_zalloc(req->arena, sizeof *r);
@@ -230,6 +254,7 @@ static enum status fill(struct req *req, struct dr_status_out *ret)
         .last_reindex_epoch = "0",
         .ssct_generation_counter = "0",
     };
+    fill_check(r, ret);
     if (ret->primary)
         fill_primary(req, r, ret);
     else
