@@ -52,7 +52,7 @@ static enum status check_trees(struct run *r, const struct store_pin *pin, struc
 }
 
 /* Only one check at a time: a second one would tell other progress. */
-static enum status begin(struct run *r, uint64_t total)
+static enum status begin_check(struct run *r, uint64_t total)
 {
     struct dr_facts *facts = dr_live_begin(&r->dr->live);
     bool busy = facts->check.total != 0;
@@ -65,7 +65,7 @@ static enum status begin(struct run *r, uint64_t total)
     return busy ? ST_BUSY : ST_OK;
 }
 
-static void end(struct run *r, enum status st, const struct dr_check *check)
+static void end_check(struct run *r, enum status st, const struct dr_check *check)
 {
     struct dr_facts *facts = dr_live_begin(&r->dr->live);
     facts->check.total = facts->check.stage = 0;
@@ -87,11 +87,11 @@ enum status dr_check_run(struct dr *dr, bool mend, struct dr_check *ret_check)
     if (dr->host->rlog == NULL || dr->host->replica_closed || dr->host->stopping)
         return ST_CLOSED;
     TRY(store_pin(rlog_store(dr->host->rlog), "dr check", PIN_MS, &pin));
-    enum status st = begin(&r, MAX(store_count(&pin, BYTES("")), (uint64_t)1));
+    enum status st = begin_check(&r, MAX(store_count(&pin, BYTES("")), (uint64_t)1));
     if (st == ST_OK) {
         st = check_trees(&r, &pin, ret_check);
         ret_check->ended_ms = dr->host->calls->time_ms(dr->host);
-        end(&r, st, ret_check);
+        end_check(&r, st, ret_check);
     }
     store_unpin(&pin);
     return st;

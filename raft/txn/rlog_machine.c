@@ -442,7 +442,7 @@ static void stage_newest(struct rlog_machine *m, const struct rlog_op *op)
 }
 
 /* Begin a staged tree, empty or as a clone. No version in a clone is above the state's. */
-static void stage_begin(struct rlog_machine *m, bool clone)
+static void stage_open(struct rlog_machine *m, bool clone)
 {
     if (clone)
         store_stage_clone(m->store, BYTES(RLOG_REPLICATED));
@@ -478,8 +478,8 @@ static void op_apply(struct rlog_machine *m, const struct rlog_op *op)
         (void)store_delete(m->store, op->key, version); /* an absent key is fine */
         break;
     case RLOG_OP_DELETE_PREFIX: store_delete_prefix(m->store, op->key, version); break;
-    case RLOG_OP_STAGE_BEGIN: stage_begin(m, false); break;
-    case RLOG_OP_STAGE_CLONE: stage_begin(m, true); break;
+    case RLOG_OP_STAGE_BEGIN: stage_open(m, false); break;
+    case RLOG_OP_STAGE_CLONE: stage_open(m, true); break;
     case RLOG_OP_STAGE_DELETE:
         (void)store_stage_delete(m->store, op->key); /* an absent key is fine */
         break;

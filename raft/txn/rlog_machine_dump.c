@@ -166,7 +166,7 @@ static enum status write_keys(struct walk *w, struct bytes prefix, uint64_t n_ma
 
 /* The points where two written keys part are nodes of the tree, so their newest versions are those
  * of the tree; nodes without two written keys below are left out. */
-static enum status write_parts(struct walk *w)
+static enum status keys_of_parts(struct walk *w)
 {
     struct store_item item;
     for (size_t i = 0; i < w->dump->n_parts; i++) {
@@ -193,7 +193,7 @@ enum status rlog_machine_dump_run(struct rlog_machine_dump *dump,
 
     write_header(w);
     if (dump->parted)
-        TRY(write_parts(w));
+        TRY(keys_of_parts(w));
     else
         TRY(write_keys(w, dump->replicated_only ? BYTES(RLOG_REPLICATED) : BYTES(""), n_max));
     while (w->n_spots > 0) {

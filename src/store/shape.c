@@ -99,7 +99,7 @@ bool store_shape_key(const struct store_pin *pin, struct bytes key,
     return true;
 }
 
-/* A walk of the check: the nodes that are still to visit, each with its key in `keys`. */
+/* A walk of the check: the nodes that are still to check_step, each with its key in `keys`. */
 struct step {
     struct store_node *node;
     size_t depth; /* bytes of the key before the node's own prefix */
@@ -116,7 +116,7 @@ struct check {
     uint8_t key[STORE_KEY_MAX];
 };
 
-static void push(struct check *c, struct step step)
+static void step_push(struct check *c, struct step step)
 {
     if (c->n == c->cap) {
         c->cap = c->cap != 0 ? c->cap * 2 : 512;
@@ -127,7 +127,7 @@ static void push(struct check *c, struct step step)
 
 /* Compare a node with its stored hash. The hash of an inner node is computed from the stored hashes
  * of its children, which were checked before. */
-static void judge(struct check *c, struct store_node *node, size_t depth)
+static void shape_judge(struct check *c, struct store_node *node, size_t depth)
 {
     uint8_t have[STORE_HASH_BYTES], want[STORE_HASH_BYTES];
     store_hash_top(c->sha, node, 0, have);
@@ -140,7 +140,7 @@ static void judge(struct check *c, struct store_node *node, size_t depth)
         store_hash_mend(node, want);
 }
 
-static void visit(struct check *c, struct step step)
+static void shape_step(struct check *c, struct step step)
 {
     struct bytes prefix = store_node_prefix(step.node);
     unsigned at = 0;
@@ -152,17 +152,17 @@ static void visit(struct check *c, struct step step)
     if (prefix.len != 0)
         memcpy(c->key + step.depth, prefix.data, prefix.len);
     if (step.node->kind == STORE_LEAF || step.after) {
-        judge(c, step.node, depth);
+        shape_judge(c, step.node, depth);
         c->keys += step.node->kind == STORE_LEAF;
         return;
     }
     const struct store_inner *inner = store_inner_of(step.node);
     step.after = true;
-    push(c, step);
+    step_push(c, step);
     if (inner->own != NULL)
-        push(c, (struct step){inner->own, depth, depth > 0 ? c->key[depth - 1] : 0, false});
+        step_push(c, (struct step){inner->own, depth, depth > 0 ? c->key[depth - 1] : 0, false});
     for (struct store_node *child; (child = store_inner_next(inner, &at, &byte)) != NULL;)
-        push(c, (struct step){child, depth + 1, byte, false});
+        step_push(c, (struct step){child, depth + 1, byte, false});
 }
 
 enum status store_check_run(const struct store_pin *pin, struct bytes prefix,
@@ -181,10 +181,10 @@ enum status store_check_run(const struct store_pin *pin, struct bytes prefix,
         if (prefix.len > 0)
             memcpy(c->key, prefix.data, prefix.len);
         size_t depth = prefix.len - hidden;
-        push(c, (struct step){top, depth, depth > 0 ? prefix.data[depth - 1] : 0, false});
+        step_push(c, (struct step){top, depth, depth > 0 ? prefix.data[depth - 1] : 0, false});
     }
     for (uint64_t i = 1; st == ST_OK && c->n > 0; i++) {
-        visit(c, c->steps[--c->n]);
+        shape_step(c, c->steps[--c->n]);
         if (i % CHECK_EVERY == 0 && check->goes_on != NULL && !check->goes_on(check->ctx, c->keys))
             st = ST_CLOSED;
     }

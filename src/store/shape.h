@@ -35,7 +35,7 @@ NODISCARD bool store_shape_place(const struct store_pin *pin, struct bytes prefi
 NODISCARD bool store_shape_key(const struct store_pin *pin, struct bytes key,
                                struct store_shape_entry *ret_entry);
 
-/* What a check of hashes tells and does; a function may be NULL. */
+/* How to check hashes; a function may be NULL. */
 struct store_check {
     bool mend; /* put the computed hash in the place of a wrong one; nodes above follow */
     /* A node whose stored hash is not that of its content, at the key where the node begins. */

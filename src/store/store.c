@@ -251,7 +251,7 @@ static void clone_drop(struct store *store)
     struct store_node *node;
     store_reclaim_drop_younger(&w->reclaim, store->staged.root, store->shared, w->batch);
     while (store_dead_next(&w->parted, &node))
-        continue; /* it lives on in the tree that the clone was made of */
+        continue; /* the node lives on in the tree that the clone was made of */
     clone_end(store);
 }
 

@@ -99,7 +99,7 @@ def test_hashes_are_checked_and_built_anew(pair):
     assert trees["1"]["corrupted_index_tuples_map"] is None
     primary.await_until(  # the root of the status is the last computed one
         lambda: root_of(checked(primary)) == status(primary.active())["merkle_root"])
-    told = call(primary.nodes[0], "POST", "/v1/sys/replication/reindex").json
+    told = call(primary.nodes[0], "POST", "/v1/sys/replication/reindex", {"diff": True}).json
     assert "computed anew" in told["warnings"][0]
     assert int(status(primary.active())["last_reindex_epoch"]) > 0
     assert "nothing" in call(primary.nodes[0], "POST", "/v1/sys/replication/recover").json["warnings"][0]

@@ -8,7 +8,7 @@
 enum { WANT_PIECE_BYTES = 128 * 1024, QUEUE_SHIFT_BYTES = 1024 * 1024 };
 
 /* A list of keys with a number each; read from `at` on. */
-struct list_of {
+struct dr_diff_keys {
     struct buf items; /* u64 number, u32 length, key */
     size_t at;
 };
@@ -17,10 +17,10 @@ struct dr_diff {
     struct dr_diff_input in;
     struct crypto_sha256 *sha;
     struct dr_diff_counts counts;
-    struct list_of queue; /* places to open; the first `asked` are asked */
+    struct dr_diff_keys queue; /* places to open; the first `asked` are asked */
     size_t asked;
-    struct list_of wants; /* places to fetch; the number is 1: the key alone */
-    struct list_of deleted, newest;
+    struct dr_diff_keys wants; /* places to fetch; the number is 1: the key alone */
+    struct dr_diff_keys deleted, newest;
     enum status st; /* first failure to remember something */
 
     struct rlog_machine_part *parts; /* the places of `wants`, ascending */
@@ -33,7 +33,7 @@ struct dr_diff {
     struct dr_diff_last last; /* the key that came last */
 };
 
-static void list_add(struct dr_diff *d, struct list_of *list, struct bytes key, uint64_t number)
+static void keys_add(struct dr_diff *d, struct dr_diff_keys *list, struct bytes key, uint64_t number)
 {
     size_t have = d->queue.items.len + d->wants.items.len + d->deleted.items.len +
                   d->newest.items.len;
@@ -48,7 +48,7 @@ static void list_add(struct dr_diff *d, struct list_of *list, struct bytes key, 
 }
 
 /* The item at `*at`, and `*at` moves behind it. */
-static bool list_next(const struct list_of *list, size_t *at, struct bytes *ret_key,
+static bool keys_next(const struct dr_diff_keys *list, size_t *at, struct bytes *ret_key,
                       uint64_t *ret_number)
 {
     if (*at == list->items.len)
@@ -69,7 +69,7 @@ enum status dr_diff_new(const struct dr_diff_input *in, struct dr_diff **ret_dif
     ASSERT(in->floor <= in->version);
     d->in = *in;
     enum status st = crypto_sha256_new(&d->sha);
-    list_add(d, &d->queue, BYTES(RLOG_REPLICATED), 0);
+    keys_add(d, &d->queue, BYTES(RLOG_REPLICATED), 0);
     if (st == ST_OK)
         st = d->st;
     if (st != ST_OK)
@@ -104,7 +104,7 @@ bool dr_diff_ask(struct dr_diff *d, struct buf *out)
     last.len = 0;
     ASSERT(d->asked == 0);
     while (d->asked < DR_DIFF_ASKS_MAX && places.len < DR_DIFF_PIECE_BYTES &&
-           list_next(&d->queue, &at, &key, &number)) {
+           keys_next(&d->queue, &at, &key, &number)) {
         dr_diff_key_put(&last, key, false, &places);
         d->asked++;
     }
@@ -124,7 +124,7 @@ bool dr_diff_waits(const struct dr_diff *d)
 
 static void note_deleted(struct dr_diff *d, const struct store_item *item)
 {
-    list_add(d, &d->deleted, item->key, 0);
+    keys_add(d, &d->deleted, item->key, 0);
     d->counts.deleted++;
     if (d->in.goes != NULL)
         d->in.goes(d->in.ctx, item);
@@ -132,13 +132,13 @@ static void note_deleted(struct dr_diff *d, const struct store_item *item)
 
 static void note_want(struct dr_diff *d, struct bytes at, bool exact)
 {
-    list_add(d, &d->wants, at, exact);
+    keys_add(d, &d->wants, at, exact);
     d->counts.wanted++;
 }
 
 /* A node of the primary: what a piece of an answer says of one place. */
 struct node {
-    struct bytes place; /* that was asked for */
+    struct bytes place; /* the place of the question */
     uint8_t key[STORE_KEY_MAX];
     size_t len; /* of the node's key */
     uint64_t newest;
@@ -187,7 +187,7 @@ static void compare_children(struct dr_diff *d, struct node *n)
         if (here && digest_equal(d, &ours, n->digests.data + i * DR_DIFF_DIGEST_BYTES))
             continue;
         if (here && (n->leaves.data[i / 8] >> i % 8 & 1) == 0)
-            list_add(d, &d->queue, at, 0);
+            keys_add(d, &d->queue, at, 0);
         else
             note_want(d, at, false);
     }
@@ -217,7 +217,7 @@ static void compare_node(struct dr_diff *d, struct node *n)
     struct bytes node = bytes_of(n->key, n->len);
     d->counts.opened++;
     if (n->newest > d->in.floor)
-        list_add(d, &d->newest, node, n->newest);
+        keys_add(d, &d->newest, node, n->newest);
     /* The key of the segment has no value, and a version that a restore sets: always fetch it. */
     if (n->has_own && (bytes_eq(node, BYTES(RLOG_REPLICATED)) ||
                        !store_shape_key(d->in.pin, node, &ours) ||
@@ -228,7 +228,7 @@ static void compare_node(struct dr_diff *d, struct node *n)
     compare_own(d, n);
 }
 
-/* Nothing of the primary is at the place. */
+/* The primary has no key at the place. */
 static void compare_none(struct dr_diff *d, struct bytes place)
 {
     store_iter_init(&d->iter, d->in.pin, place, BYTES(""));
@@ -243,7 +243,7 @@ static enum status take_one(struct dr_diff *d, struct reader *r, struct node *n)
     uint8_t kind = reader_u8(r);
     if (d->asked == 0 || r->failed || kind > DR_DIFF_INNER)
         return ST_INVALID;
-    bool more = list_next(&d->queue, &d->queue.at, &place, &number);
+    bool more = keys_next(&d->queue, &d->queue.at, &place, &number);
     ASSERT(more);
     d->asked--;
     /* The queue grows meanwhile, and its memory moves. */
@@ -296,7 +296,7 @@ static enum status sort_parts(struct dr_diff *d)
     d->parts = mem_alloc((d->counts.wanted + 1) * sizeof *d->parts);
     if (d->parts == NULL)
         return ST_NOMEM;
-    while (list_next(&d->wants, &at, &key, &exact))
+    while (keys_next(&d->wants, &at, &key, &exact))
         d->parts[n++] = (struct rlog_machine_part){key, exact != 0};
     ASSERT(n == d->counts.wanted);
     qsort(d->parts, n, sizeof *d->parts, part_order);
@@ -395,12 +395,12 @@ enum status dr_diff_end(struct dr_diff *d)
 bool dr_diff_deleted(struct dr_diff *d, struct bytes *ret_key)
 {
     uint64_t number;
-    return list_next(&d->deleted, &d->deleted.at, ret_key, &number);
+    return keys_next(&d->deleted, &d->deleted.at, ret_key, &number);
 }
 
 bool dr_diff_newest(struct dr_diff *d, struct bytes *ret_at, uint64_t *ret_version)
 {
-    return list_next(&d->newest, &d->newest.at, ret_at, ret_version);
+    return keys_next(&d->newest, &d->newest.at, ret_at, ret_version);
 }
 
 const struct dr_diff_counts *dr_diff_counts(const struct dr_diff *d)

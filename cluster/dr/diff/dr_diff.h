@@ -1,4 +1,4 @@
-/* Which keys differ between two states, found by comparing the hashes of their nodes from the top
+/* The keys that differ between two states, found by comparing the hashes of their nodes from the top
  * down. Bytes in and bytes out: the link carries them (WIRE.md), a test plays both sides.
  *
  *   secondary, at a pin of its own state          primary, at a pin of the version that is wanted

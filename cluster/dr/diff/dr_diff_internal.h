@@ -7,7 +7,7 @@
 
 struct crypto_sha256;
 
-/* What is at a place of the primary. */
+/* Keys at a place of the primary. */
 enum dr_diff_kind { DR_DIFF_NONE, DR_DIFF_LEAF, DR_DIFF_INNER };
 
 /* First bytes of SHA-256( hash | u64 newest version, at least `floor` ). */

@@ -96,7 +96,7 @@ static void put_node(struct answer *a, const struct store_pin *pin, struct bytes
         put_digest(a, &s->children[i]);
 }
 
-static enum status flush(struct answer *a, enum status (*send)(void *ctx, struct bytes nodes),
+static enum status flush_nodes(struct answer *a, enum status (*send)(void *ctx, struct bytes nodes),
                          void *ctx)
 {
     CLEANUP(buf_done) struct buf piece = {0};
@@ -109,7 +109,7 @@ static enum status flush(struct answer *a, enum status (*send)(void *ctx, struct
     return send(ctx, buf_bytes(&piece));
 }
 
-static enum status answer(struct answer *a, const struct store_pin *pin, struct reader *r,
+static enum status answer_places(struct answer *a, const struct store_pin *pin, struct reader *r,
                           enum status (*send)(void *ctx, struct bytes nodes), void *ctx)
 {
     uint64_t n = reader_varint(r);
@@ -121,10 +121,10 @@ static enum status answer(struct answer *a, const struct store_pin *pin, struct 
             return ST_INVALID;
         put_node(a, pin, bytes_of(a->last.key, a->last.len));
         if (a->nodes.len >= DR_DIFF_PIECE_BYTES)
-            TRY(flush(a, send, ctx));
+            TRY(flush_nodes(a, send, ctx));
     }
     TRY(reader_end(r));
-    return a->n > 0 ? flush(a, send, ctx) : ST_OK;
+    return a->n > 0 ? flush_nodes(a, send, ctx) : ST_OK;
 }
 
 enum status dr_diff_answer(const struct store_pin *pin, uint64_t floor, struct bytes ask,
@@ -137,7 +137,7 @@ enum status dr_diff_answer(const struct store_pin *pin, uint64_t floor, struct b
     a->floor = floor;
     enum status st = crypto_sha256_new(&a->sha);
     if (st == ST_OK)
-        st = answer(a, pin, &r, send, ctx);
+        st = answer_places(a, pin, &r, send, ctx);
     crypto_sha256_free(a->sha);
     buf_done(&a->nodes);
     mem_free(a);

@@ -156,7 +156,7 @@ static enum status stage_resync(struct state_txn *txn, void *arg, int64_t now_ms
 
 /* A state that is whole needs only what differs. Where the comparison fails again and again, as it
  * does if too much differs, the whole state comes. */
-static enum status catch_up(struct dr_follow *f, uint64_t version)
+static enum status sync_some(struct dr_follow *f, uint64_t version)
 {
     if (!f->role.whole || f->diffs_failed >= FOLLOW_DIFFS)
         return follow_sync(f, version);
@@ -185,7 +185,7 @@ static enum status follow_once(struct dr_follow *f)
     if (f->pulses == NULL)
         TRY(pulses_start(f, &f->pulses));
     enum status st =
-        f->role.phase == DR_PHASE_SYNCING ? catch_up(f, version) : follow_stream(f, version);
+        f->role.phase == DR_PHASE_SYNCING ? sync_some(f, version) : follow_stream(f, version);
     dr_conn_close(f->conn);
     if (st == ST_CONFLICT && f->role.phase == DR_PHASE_STREAMING)
         st = f->thread->transact(f->thread->ctx, stage_resync, f);

@@ -58,7 +58,7 @@ static enum status append(struct follow_lost *l, struct bytes bytes)
     return ST_OK;
 }
 
-static enum status open_file(struct follow_lost *l)
+static enum status make_file(struct follow_lost *l)
 {
     struct part_host *host = l->f->thread->host;
     uint64_t version = 0;
@@ -73,7 +73,7 @@ static enum status open_file(struct follow_lost *l)
 }
 
 /* Append the value, decrypted if the barrier encrypted it. */
-static enum status add_value(struct follow_lost *l, const struct store_item *item)
+static enum status add_lost_value(struct follow_lost *l, const struct store_item *item)
 {
     struct buf open = {0};
     size_t len = 0;
@@ -91,13 +91,13 @@ static enum status add_value(struct follow_lost *l, const struct store_item *ite
 enum status follow_lost_add(struct follow_lost *l, const struct store_item *item)
 {
     if (l->file == NULL)
-        TRY(open_file(l));
+        TRY(make_file(l));
     buf_clear(&l->plain);
     buf_clear(&l->sealed);
     buf_add_block(&l->plain, item->key);
     buf_add_varint(&l->plain, item->created);
     buf_add_varint(&l->plain, item->modified);
-    TRY(add_value(l, item));
+    TRY(add_lost_value(l, item));
     uint32_t len = (uint32_t)(l->plain.len + BARRIER_OVERHEAD);
     buf_add_u32(&l->sealed, len);
     uint8_t *room = buf_extend(&l->sealed, len);

@@ -1,7 +1,7 @@
 /* A difference sync: a state that is whole, though it may differ from the primary's, becomes the
  * primary's at the version that the primary pins, at the cost of the difference.
  *
- *   compare with the own state at a pin (../diff) ─▶ stage a clone of the own state ─▶ put what was
+ *   ask_all with the own state at a pin (../diff) ─▶ stage a clone of the own state ─▶ put what was
  *   fetched, delete, raise newest versions ─▶ the root of the staged tree is the primary's ─▶ swap
  *
  * Crash-safe: until the swap, which is one transaction, the state is as it was. A sync that ends
@@ -69,7 +69,7 @@ static enum status take_begin(struct diff *d)
     return ST_OK;
 }
 
-static enum status ask(struct diff *d, struct bytes question)
+static enum status ask_once(struct diff *d, struct bytes question)
 {
     struct sync *y = &d->sync;
     struct dr_frame frame;
@@ -85,12 +85,12 @@ static enum status ask(struct diff *d, struct bytes question)
     return ST_OK;
 }
 
-static enum status compare(struct diff *d)
+static enum status ask_all(struct diff *d)
 {
     CLEANUP(buf_done) struct buf question = {0};
     while (dr_diff_ask(d->sync.diff, &question)) {
         TRY(buf_status(&question));
-        TRY(ask(d, buf_bytes(&question)));
+        TRY(ask_once(d, buf_bytes(&question)));
         buf_clear(&question);
     }
     return d->lost_st;
@@ -149,7 +149,7 @@ static enum status read_source(const struct store_pin *pin, struct state_dr_sour
 
 /* The staged tree is the primary's state, or it is not swapped in. The keys of the barrier are read
  * from it, as they may be among what did not travel. */
-static enum status verify(struct diff *d)
+static enum status check_staged(struct diff *d)
 {
     struct sync *y = &d->sync;
     struct state_dr_source own = {0};
@@ -193,7 +193,7 @@ static void tell_result(struct diff *d)
           y->target, n->opened, n->fetched, n->replaced, n->deleted, bytes);
 }
 
-static enum status run(struct diff *d)
+static enum status diff_run(struct diff *d)
 {
     struct sync *y = &d->sync;
     struct dr_conn_stats stats;
@@ -209,9 +209,9 @@ static enum status run(struct diff *d)
     follow_tell(y->f, DR_LINK_READY, NULL);
     trace(TRACE_INFO, "dr", "comparing with %s at version %" PRIu64, dr_conn_address(y->f->conn),
           y->target);
-    TRY(compare(d));
+    TRY(ask_all(d));
     TRY(stage_all(d));
-    TRY(verify(d));
+    TRY(check_staged(d));
     TRY(follow_lost_end(d->lost, d->n_lost));
     TRY(sync_swap(y));
     tell_result(d);
@@ -226,7 +226,7 @@ enum status follow_diff(struct dr_follow *f, uint64_t version)
         st = store_pin(rlog_store(f->thread->host->rlog), "dr diff", PIN_MS, &d.pin);
     if (st == ST_OK) {
         d.version = d.pin.version;
-        st = run(&d);
+        st = diff_run(&d);
     }
     if (st != ST_OK && st != ST_CLOSED && st != ST_DENIED)
         trace(TRACE_WARN, "dr", "the difference sync failed: %s%s%s", status_text(st),

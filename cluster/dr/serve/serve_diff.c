@@ -48,7 +48,7 @@ static uint64_t promoted_at(const struct store_pin *pin)
     return version;
 }
 
-static enum status begin(struct diff *d)
+static enum status tell_begin(struct diff *d)
 {
     const struct rlog_machine_dump *dump = &d->out.dump;
     d->floor = MIN(restored_at(&dump->pin), dump->version);
@@ -64,7 +64,7 @@ static enum status begin(struct diff *d)
 
 /* The secondary chooses the floor, by the flag of a question: where the histories differ, newest
  * versions are not compared. */
-static enum status heed(struct diff *d, const struct dr_frame *frame, bool *ret_last)
+static enum status take_list(struct diff *d, const struct dr_frame *frame, bool *ret_last)
 {
     const struct dr_block *block = &frame->diff_list.block;
     if (frame->type != DR_DIFF_ASK && frame->type != DR_DIFF_WANT)
@@ -82,7 +82,7 @@ static enum status heed(struct diff *d, const struct dr_frame *frame, bool *ret_
 }
 
 /* Answer until the secondary has told everything that it wants. */
-static enum status compare(struct diff *d)
+static enum status answer_all(struct diff *d)
 {
     struct dr_frame frame;
     bool last = false;
@@ -95,17 +95,17 @@ static enum status compare(struct diff *d)
         if (st == ST_TIMEOUT)
             continue;
         TRY(st);
-        TRY(heed(d, &frame, &last));
+        TRY(take_list(d, &frame, &last));
     }
     return dr_diff_parts_end(&d->parts);
 }
 
-static enum status run(struct diff *d)
+static enum status diff_serve(struct diff *d)
 {
     struct dr_session *s = d->out.s;
     TRY(dr_outgoing_pin(&d->out));
-    TRY(begin(d));
-    TRY(compare(d));
+    TRY(tell_begin(d));
+    TRY(answer_all(d));
     d->out.dump.parted = true;
     d->out.dump.parts = d->parts.parts;
     d->out.dump.n_parts = d->parts.n;
@@ -121,7 +121,7 @@ static enum status run(struct diff *d)
 enum status dr_session_diff(struct dr_session *s)
 {
     struct diff d = {.out = {.s = s}, .room = mem_alloc(DR_RAW_MAX)};
-    enum status st = d.room != NULL ? run(&d) : ST_NOMEM;
+    enum status st = d.room != NULL ? diff_serve(&d) : ST_NOMEM;
     dr_outgoing_done(&d.out);
     dr_diff_parts_done(&d.parts);
     mem_free(d.room);

@@ -4,20 +4,6 @@
 #include "cluster/dr/check.h"
 #include "text/encode.h"
 
-struct sys_dr_reindex_in {
-    const char *dr_operation_token;
-    bool diff, force, skip_flush;
-};
-static const struct field reindex_fields[] = {
-    SYS_DR_TOKEN_FIELD(struct sys_dr_reindex_in),
-    FIELD(struct sys_dr_reindex_in, diff, BOOL, .preset = "false",
-          .help = "For older clients; hashes are always compared."),
-    FIELD(struct sys_dr_reindex_in, force, BOOL, .preset = "false", .help = "For older clients."),
-    FIELD(struct sys_dr_reindex_in, skip_flush, BOOL, .preset = "false",
-          .help = "For older clients; hashes are in memory alone."),
-};
-static const struct schema sys_dr_reindex_schema = SCHEMA(struct sys_dr_reindex_in, reindex_fields);
-
 struct report_out {
     bool corrupted_root;
     struct bytes corrupted_tree_map;
@@ -41,6 +27,7 @@ static const struct schema sys_dr_check_reply = SCHEMA(struct check_out, check_f
 static void put_pages(struct buf *out, const struct dr_check_tree *tree)
 {
     bool any = false;
+    ASSERT(tree->corrupted == (tree->n != 0));
     if (!tree->corrupted) {
         buf_add_str(out, "null");
         return;
@@ -94,7 +81,9 @@ static enum status check_outside(struct req *req)
 {
     CLEANUP(buf_done) struct buf map = {0};
     struct dr_check *check = NULL;
+    ASSERT(req->route != NULL);
     TRY(run_check(req, false, &check));
+    ASSERT(check != NULL);
     buf_add_u8(&map, '{');
     put_tree(&map, "1", "replicated", &check->replicated);
     buf_add_u8(&map, ',');
@@ -153,6 +142,7 @@ static enum status sys_dr_recover(struct req *req)
 {
     struct dr_role role;
     struct reason why = {{0}};
+    ASSERT(req_in_txn(req));
     TRY(sys_dr_in_root(req));
     TRY(dr_role_read(req->txn, &role));
     if (role.mode != DR_MODE_SECONDARY || role.phase == DR_PHASE_IDLE)
@@ -178,7 +168,8 @@ static enum status sys_dr_recover_secondary(struct req *req)
 #define REINDEX_HELP \
     "Compute the hash of every node of the active node's tree anew, and replace those that are " \
     "wrong. The status shows the progress. Damage that this uncovers on a secondary is found when " \
-    "the roots are compared next, and repaired from the primary."
+    "the roots are compared next, and repaired from the primary. The members diff, force and " \
+    "skip_flush of older clients change nothing."
 #define RECOVER_HELP \
     "Let a secondary compare its state with its primary's, repair the difference and follow anew."
 
@@ -203,14 +194,14 @@ static const struct route check_routes[] = {
      .handler = sys_dr_reindex,
      .outside = reindex_outside,
      .flags = ROUTE_SUDO | ROUTE_ACTIVE | ROUTE_LONG,
-     .body = &sys_dr_reindex_schema,
+     .body = &sys_dr_authority_schema,
      .help = REINDEX_HELP},
     {.method = METHOD_POST,
      .path = "replication/dr/secondary/reindex",
      .handler = sys_dr_reindex_secondary,
      .outside = reindex_outside,
      .flags = ROUTE_DR_TOKEN | ROUTE_ACTIVE | ROUTE_LONG,
-     .body = &sys_dr_reindex_schema,
+     .body = &sys_dr_authority_schema,
      .help = REINDEX_HELP},
     {.method = METHOD_POST,
      .path = "replication/recover",

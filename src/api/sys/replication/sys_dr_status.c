@@ -202,7 +202,7 @@ static void fill_secondary(struct req *req, struct status_room *r, struct dr_sta
     out->merkle_sync_progress = &r->progress;
 }
 
-/* What checks of the hashes found, and how far a reindex is. */
+/* Results of checks of the hashes, and the progress of a reindex. */
 static void fill_check(const struct status_room *r, struct dr_status_out *out)
 {
     static const char *const stages[] = {"", "scanning", "building", "wal-replay", "commit"};
