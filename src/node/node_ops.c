@@ -80,6 +80,12 @@ static void get_dr_facts(struct node *node, struct dr_facts *ret_facts)
     dr_live_get(&node->dr.live, ret_facts);
 }
 
+static enum status read_lost(struct node *node, const char *name, uint64_t from,
+                             bool (*each)(void *ctx, const struct dr_lost_write *write), void *ctx)
+{
+    return dr_lost_read(&node->host, name, from, each, ctx);
+}
+
 static enum status check_hashes(struct node *node, bool mend, struct dr_check *ret_check)
 {
     return dr_check_run(&node->dr, mend, ret_check);
@@ -163,6 +169,7 @@ const struct node_ops node_ops = {
     .peers = list_peers,
     .dr_facts = get_dr_facts,
     .dr_check = check_hashes,
+    .dr_lost = read_lost,
     .authority = read_authority,
     .seal_status = get_seal_status,
     .unseal_share = give_share,

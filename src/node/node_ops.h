@@ -5,6 +5,7 @@
 #define HOLDFAST_NODE_NODE_OPS_H
 
 #include "cluster/dr/check.h"
+#include "cluster/dr/follow/follow.h"
 #include "cluster/dr/live.h"
 #include "cluster/membership/join/enroll.h"
 #include "cluster/membership/members/admin.h"
@@ -45,6 +46,9 @@ struct node_ops {
 
     /* The link of disaster recovery, as this node knows it (cluster/dr/live.h). Any thread. */
     void (*dr_facts)(struct node *node, struct dr_facts *ret_facts);
+    /* dr_lost_read, the same. */
+    enum status (*dr_lost)(struct node *node, const char *name, uint64_t from,
+                           bool (*each)(void *ctx, const struct dr_lost_write *write), void *ctx);
     /* dr_check_run, on the calling thread, which may block. */
     enum status (*dr_check)(struct node *node, bool mend, struct dr_check *ret_check);
 

@@ -2,7 +2,8 @@
  * One thread, a service of the node, which ends and begins with the term.
  *
  *   idle ──▶ waits for a change of the role
- *   syncing ──▶ sync: stage the primary's state beside the own one, swap at its version  (sync.c)
+ *   syncing ──▶ sync: stage the primary's state beside the own one, swap at its version  (sync.c);
+ *               a state that is whole: stage a clone of it, and the difference     (sync_diff.c)
  *   streaming ──▶ stream: apply runs of the WAL, acknowledge, answer checkpoints       (stream.c)
  *      │ the primary lacks the records, or replaced its state: syncing again
  *      ▼ a failure: the next address, after a pause that grows
@@ -35,6 +36,19 @@ struct dr_thread {
                             void *arg);
     void *ctx;
 };
+
+/* One write in a file of lost writes (lost.c). Borrowed during the call. */
+struct dr_lost_write {
+    struct bytes key, value;
+    uint64_t created, modified;
+    bool opened; /* the value is as clients wrote it; else as it was stored */
+};
+/* Read the writes from number `from` on, until `each` returns false. `name`: of the file, as the
+ * status tells. ST_NOT_FOUND: this node has no such file. ST_SEALED; ST_CORRUPT; ST_NOMEM. A thread
+ * that may block. */
+NODISCARD enum status dr_lost_read(struct part_host *host, const char *name, uint64_t from,
+                                   bool (*each)(void *ctx, const struct dr_lost_write *write),
+                                   void *ctx);
 
 /* On a promoted cluster: tell the former primary of the new epoch, until the thread is asked to end
  * (herald.c). */

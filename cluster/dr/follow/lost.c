@@ -16,6 +16,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define LOST_MAGIC "holdfast lost writes 1\n"
 
@@ -123,4 +124,99 @@ enum status follow_lost_end(struct follow_lost *l, uint64_t n)
     (void)snprintf(facts->diff.lost_file, sizeof facts->diff.lost_file, "%s", l->name); /* fits */
     dr_live_end(&l->f->dr->live);
     return ST_OK;
+}
+
+/* Reading */
+
+enum { RECORD_MAX = STORE_VALUE_MAX + STORE_KEY_MAX + 64 };
+
+static bool name_valid(const char *name)
+{
+    static const char prefix[] = "dr-lost-";
+    size_t n = strlen(name), digits = strspn(name + MIN(n, sizeof prefix - 1), "0123456789");
+    return strncmp(name, prefix, sizeof prefix - 1) == 0 && digits > 0 && digits < 21 &&
+           n == sizeof prefix - 1 + digits;
+}
+
+static enum status read_at(struct fs_file *file, uint64_t at, uint8_t *to, size_t n)
+{
+    size_t got = 0;
+    TRY(fs_read_at(file, to, n, at, &got));
+    return got == n ? ST_OK : ST_CORRUPT;
+}
+
+static enum status decode_write(struct bytes plain, struct dr_lost_write *ret)
+{
+    struct reader r = reader_of(plain);
+    ret->key = reader_block(&r);
+    ret->created = reader_varint(&r);
+    ret->modified = reader_varint(&r);
+    ret->opened = reader_u8(&r) == 1;
+    ret->value = reader_block(&r);
+    return reader_end(&r) == ST_OK ? ST_OK : ST_CORRUPT;
+}
+
+/* Read the record at *at into `sealed`, and its write. *at moves behind it. ST_NOT_FOUND: the end. */
+static enum status read_write(struct fs_file *file, uint64_t size, uint64_t *at,
+                              struct barrier_cipher *cipher, struct buf *room)
+{
+    uint8_t head[4];
+    size_t len = 0;
+    if (*at == size)
+        return ST_NOT_FOUND;
+    TRY(read_at(file, *at, head, sizeof head));
+    uint32_t n = le32_get(head);
+    if (n <= BARRIER_OVERHEAD || n > RECORD_MAX + BARRIER_OVERHEAD)
+        return ST_CORRUPT;
+    buf_clear(room);
+    uint8_t *to = buf_extend(room, 2 * (size_t)n); /* encrypted, then not */
+    if (to == NULL)
+        return ST_NOMEM;
+    TRY(read_at(file, *at + sizeof head, to, n));
+    TRY(barrier_decrypt(cipher, BYTES(DR_LOST), bytes_of(to, n), to + n, &len));
+    *at += sizeof head + n;
+    memmove(to, to + n, len);
+    room->len = len;
+    return ST_OK;
+}
+
+static enum status read_writes(struct fs_file *file, struct barrier_cipher *cipher, uint64_t from,
+                               bool (*each)(void *ctx, const struct dr_lost_write *write),
+                               void *ctx)
+{
+    struct buf room = {0};
+    struct dr_lost_write write;
+    uint8_t magic[sizeof LOST_MAGIC - 1];
+    uint64_t size = 0, at = sizeof magic;
+    TRY(fs_size(file, &size));
+    TRY(read_at(file, 0, magic, sizeof magic));
+    enum status st = memcmp(magic, LOST_MAGIC, sizeof magic) == 0 ? ST_OK : ST_CORRUPT;
+    for (uint64_t i = 0; st == ST_OK; i++) {
+        st = read_write(file, size, &at, cipher, &room);
+        if (st == ST_OK && i >= from)
+            st = decode_write(buf_bytes(&room), &write);
+        if (st == ST_OK && i >= from && !each(ctx, &write))
+            break;
+    }
+    if (room.data != NULL)
+        mem_wipe(room.data, room.len);
+    buf_done(&room);
+    return st == ST_NOT_FOUND ? ST_OK : st;
+}
+
+enum status dr_lost_read(struct part_host *host, const char *name, uint64_t from,
+                         bool (*each)(void *ctx, const struct dr_lost_write *write), void *ctx)
+{
+    struct fs_file *file = NULL;
+    struct barrier_cipher *cipher = NULL;
+    if (!name_valid(name))
+        return ST_NOT_FOUND;
+    TRY(fs_open(host->fs, name, FS_READ, &file));
+    /* decryption draws no random bytes, so the env may be another thread's */
+    enum status st = barrier_cipher_new(host->barrier, host->env, &cipher);
+    if (st == ST_OK)
+        st = read_writes(file, cipher, from, each, ctx);
+    barrier_cipher_free(cipher);
+    fs_close(file);
+    return st;
 }

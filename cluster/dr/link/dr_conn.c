@@ -472,6 +472,9 @@ static enum status hand_out(struct dr_conn *conn, struct dr_frame *ret_frame)
         conn->stats.data_received += ret_frame->wal.block.data.len;
     else if (ret_frame->type == DR_SYNC_DATA)
         conn->stats.data_received += ret_frame->sync_data.block.data.len;
+    else if (ret_frame->type == DR_DIFF_ASK || ret_frame->type == DR_DIFF_WANT ||
+             ret_frame->type == DR_DIFF_NODES)
+        conn->stats.data_received += ret_frame->diff_list.block.data.len;
     return ST_OK;
 }
 

@@ -426,7 +426,7 @@ static const struct route enable_routes[] = {
      .feature = SYS_DR_FEATURE,
      .body = &sys_dr_update_schema,
      .help = "Follow another primary of the set, or none, or reach the same primary at other "
-             "addresses. The whole state is fetched anew."},
+             "addresses. What differs from the primary is fetched."},
 };
 
 const struct route_table sys_dr_enable_table = {enable_routes, ARRAY_LEN(enable_routes)};
