@@ -15,6 +15,7 @@ import callgrind  # noqa: E402
 import instructions  # noqa: E402
 import load  # noqa: E402
 import measure  # noqa: E402
+import rows_dr  # noqa: E402
 import stacks  # noqa: E402
 
 STALL_S = 0.5
@@ -175,6 +176,14 @@ hf log  200/201   1.6: cpu-clock:
 \t  7f1 malloc+0x1 (/usr/lib/libc.so.6)
 
 """
+
+
+def test_a_difference_is_measured_in_bytes(capsys, monkeypatch):
+    monkeypatch.setattr(rows_dr, "COUNT", 2000)
+    rows_dr.row_drdiff()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("RESULT")] == ["drdiff", "drdiff"]
+    assert measure.results[0]["value"] < 0.3  # few keys: what is always changed weighs more
 
 
 def test_stacks_are_folded_below_their_process_and_drawn():

@@ -46,7 +46,7 @@ def pair():
 
 def overrun(primary):
     """More writes than the WAL in memory holds, to one key."""
-    for i in range(70):
+    for i in range(72):
         call(primary.nodes[i % 3], "PUT", "/v1/kv/large", {"x": f"{i:07}" * 140000}, status=204)
     call(primary.nodes[0], "PUT", "/v1/kv/large", {"x": "small"}, status=204)
 
