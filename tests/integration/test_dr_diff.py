@@ -120,6 +120,55 @@ def test_hashes_are_checked_and_built_anew(pair):
     call(secondary.nodes[0], "POST", f"{DR}/secondary/operation-token/delete", body, "", status=204)
 
 
+def flip_behind(process, mark):
+    """Flip a bit of what follows the mark, wherever it is in the memory of a process."""
+    flipped = 0
+    with open(f"/proc/{process.pid}/maps") as maps:
+        ranges = [line.split()[0] for line in maps if " rw-p " in line]
+    with open(f"/proc/{process.pid}/mem", "r+b", buffering=0) as memory:
+        for low, high in ((int(n, 16) for n in part.split("-")) for part in ranges):
+            try:
+                memory.seek(low)
+                content = memory.read(high - low)
+            except OSError:
+                continue  # reserved, and not there
+            at = content.find(mark)
+            while at >= 0:
+                place = at + len(mark) + 24  # within the encrypted value
+                if place < len(content):
+                    memory.seek(low + place)
+                    memory.write(bytes([content[place] ^ 1]))
+                    flipped += 1
+                at = content.find(mark, at + 1)
+    return flipped
+
+
+def test_a_flipped_bit_is_named_and_repaired(pair):
+    primary, secondary = pair
+    mark = "flipped-0123456789abcdef-0123456789abcdef"
+    call(primary.nodes[0], "PUT", f"/v1/kv/{mark}", {"x": "y" * 100}, status=204)
+    await_equal(primary, secondary)
+    body = {"dr_operation_token": operation_token(secondary.nodes, primary.recovery_keys)}
+    node = next(n for n in secondary.nodes if seen(n).get("connection_state") == "ready")
+    assert flip_behind(node.process, mark[20:].encode()) > 0
+
+    def pages():
+        told = call(node, "POST", f"{DR}/secondary/merkle-check", body, "").data
+        return told["merkle_corruption_report"]["corrupted_tree_map"]["1"]["corrupted_index_tuples_map"]
+
+    assert pages()  # the hash of the whole value is still stored
+    assert status(node)["corrupted_merkle_tree"]
+    call(node, "POST", f"{DR}/secondary/reindex", body, "")
+    stop(primary)  # the next stream compares the roots soon
+    start(primary)
+    primary.await_up()
+    secondary.await_until(lambda: seen(node).get("repaired_differences", 0) > 0)
+    assert mark in node.log_text()
+    await_equal(primary, secondary)
+    assert pages() is None
+    call(node, "POST", f"{DR}/secondary/operation-token/delete", body, "", status=204)
+
+
 def test_a_failback_names_and_keeps_what_was_lost(pair):
     primary, secondary = pair
     stop(secondary)

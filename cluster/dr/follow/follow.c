@@ -158,9 +158,12 @@ static enum status stage_resync(struct state_txn *txn, void *arg, int64_t now_ms
  * does if too much differs, the whole state comes. */
 static enum status sync_some(struct dr_follow *f, uint64_t version)
 {
-    if (!f->role.whole || f->diffs_failed >= FOLLOW_DIFFS)
-        return follow_sync(f, version);
-    enum status st = follow_diff(f, version);
+    bool whole = f->role.whole && f->diffs_failed < FOLLOW_DIFFS;
+    enum status st = whole ? follow_diff(f, version) : follow_sync(f, version);
+    if (st == ST_OK)
+        f->because = FOLLOW_APART;
+    if (!whole && st != ST_OK)
+        return st;
     if (st == ST_TOO_BIG || st == ST_CORRUPT || st == ST_UNSUPPORTED)
         f->diffs_failed = FOLLOW_DIFFS;
     else if (st == ST_OK)

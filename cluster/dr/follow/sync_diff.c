@@ -231,8 +231,6 @@ enum status follow_diff(struct dr_follow *f, uint64_t version)
     if (st != ST_OK && st != ST_CLOSED && st != ST_DENIED)
         trace(TRACE_WARN, "dr", "the difference sync failed: %s%s%s", status_text(st),
               dr_conn_error(f->conn)[0] != '\0' ? ": " : "", dr_conn_error(f->conn));
-    if (st == ST_OK)
-        f->because = FOLLOW_APART;
     dr_diff_free(d.sync.diff);
     if (d.pin.store != NULL)
         store_unpin(&d.pin);
