@@ -17,9 +17,10 @@ enum {
 };
 
 struct block {
-    unsigned refs; /* of the ring and of readers; guarded by the lock */
-    uint64_t last; /* version of the newest record that readers see; at first of the one before */
-    size_t len;    /* bytes shown to readers */
+    unsigned refs;   /* of the ring and of readers; guarded by the lock */
+    uint64_t last;   /* version of the newest record that readers see; at first of the one before */
+    int64_t last_ms; /* time in that record; 0: not known */
+    size_t len;      /* bytes shown to readers */
     size_t cap;
     uint8_t data[];
 };
@@ -29,9 +30,11 @@ struct rlog_wal {
     size_t block_bytes;
     uint64_t version; /* of the state, also while the ring is off */
     uint64_t added;   /* version of the newest record; readers see it after a publish */
+    int64_t added_ms; /* time in that record; 0: not known */
     struct buf fill;  /* memory of the newest block, filled to `fill.len`; none: no data */
     size_t record;    /* where the record under construction begins */
     uint64_t record_version;
+    int64_t record_ms;
     bool lost; /* no memory for the record under construction */
     /* Guarded by `lock`; only the raft thread changes them, but for `waiting`. */
     pthread_mutex_t lock;
@@ -39,6 +42,7 @@ struct rlog_wal {
     unsigned waiting;
     bool on;
     uint64_t base, last;
+    int64_t base_ms; /* time in the record of the version `base`; 0: not known */
     uint64_t bytes, bytes_max;
     size_t first, n, room; /* of `blocks`, a ring of `room` places */
     struct block **blocks;
@@ -72,6 +76,7 @@ static void drop_oldest(struct rlog_wal *wal)
 {
     struct block *block = *block_at(wal, 0);
     wal->base = block->last;
+    wal->base_ms = block->last_ms;
     wal->bytes -= block->cap;
     wal->first = (wal->first + 1) % wal->room;
     wal->n--;
@@ -86,6 +91,7 @@ static void empty(struct rlog_wal *wal, uint64_t version)
     ASSERT(wal->bytes == 0);
     wal->fill = (struct buf){0};
     wal->base = wal->last = wal->added = version;
+    wal->base_ms = wal->added_ms = 0;
     if (wal->waiting > 0)
         (void)pthread_cond_broadcast(&wal->changed); /* cannot fail: an initialised condition */
 }
@@ -97,6 +103,7 @@ static void records_show(struct rlog_wal *wal)
         struct block *block = *block_at(wal, wal->n - 1);
         block->len = wal->record;
         block->last = wal->added;
+        block->last_ms = wal->added_ms;
     }
     wal->last = wal->added;
     if (wal->waiting > 0)
@@ -276,6 +283,56 @@ void rlog_wal_wake(struct rlog_wal *wal)
     unlock(wal);
 }
 
+/* The block that has the record of `version`, referenced; NULL: none needs to be read, and *place
+ * is complete. The lock is held. */
+static enum status place_find(struct rlog_wal *wal, uint64_t version, struct rlog_wal_place *place,
+                              struct block **ret_block, size_t *ret_len)
+{
+    *place = (struct rlog_wal_place){0};
+    *ret_block = NULL;
+    if (!wal->on)
+        return ST_CLOSED;
+    if (version > wal->last)
+        return ST_NOT_FOUND;
+    struct block *in = version > wal->base ? block_find(wal, version - 1) : NULL;
+    for (size_t i = wal->n; i > 0 && *block_at(wal, i - 1) != in; i--)
+        place->behind += (*block_at(wal, i - 1))->len;
+    if (in != NULL) {
+        in->refs++;
+        *ret_block = in;
+        *ret_len = in->len;
+    } else if (version == wal->base)
+        place->time_ms = wal->base_ms;
+    return version < wal->base ? ST_CONFLICT : ST_OK;
+}
+
+enum status rlog_wal_find(struct rlog_wal *wal, uint64_t version, struct rlog_wal_place *ret_place)
+{
+    struct rlog_wal_record record;
+    struct block *block;
+    size_t len = 0;
+    lock(wal);
+    enum status st = place_find(wal, version, ret_place, &block, &len);
+    unlock(wal);
+    if (block == NULL)
+        return st;
+    struct bytes rest = bytes_of(block->data, len);
+    st = ST_CONFLICT; /* the version lies within a jump */
+    while (st == ST_CONFLICT && rlog_wal_next(&rest, &record) == ST_OK)
+        if (record.version == version) {
+            ret_place->time_ms = record.time_ms;
+            st = ST_OK;
+        } else if (record.version > version) {
+            rest = (struct bytes){record.encoded.data, record.encoded.len + rest.len};
+            break;
+        }
+    ret_place->behind += rest.len;
+    lock(wal);
+    block_unref(block);
+    unlock(wal);
+    return st;
+}
+
 void rlog_wal_stats(struct rlog_wal *wal, struct rlog_wal_stats *ret_stats)
 {
     lock(wal);
@@ -312,7 +369,7 @@ static void block_begin(struct rlog_wal *wal, size_t bytes)
     wal->lost = block == NULL;
     if (block == NULL)
         return;
-    *block = (struct block){.refs = 1, .last = wal->added, .cap = cap};
+    *block = (struct block){.refs = 1, .last = wal->added, .last_ms = wal->added_ms, .cap = cap};
     lock(wal);
     records_show(wal);
     while (wal->n > 0 && (wal->bytes + cap > wal->bytes_max || wal->n == wal->room))
@@ -331,6 +388,7 @@ static void record_begin(struct rlog_wal *wal, size_t bytes, enum rlog_wal_kind 
     ASSERT(wal->on && version > wal->added);
     wal->lost = false;
     wal->record_version = version;
+    wal->record_ms = time_ms;
     if (wal->fill.data == NULL || wal->fill.cap - wal->fill.len < bytes)
         block_begin(wal, bytes);
     if (wal->lost)
@@ -367,6 +425,7 @@ static void record_end(struct rlog_wal *wal)
     }
     wal->record = wal->fill.len;
     wal->added = wal->record_version;
+    wal->added_ms = wal->record_ms;
 }
 
 void rlog_wal_end(struct rlog_wal *wal)

@@ -83,6 +83,16 @@ void rlog_wal_wait(struct rlog_wal *wal, uint64_t after, unsigned timeout_ms,
                    const atomic_bool *stop);
 void rlog_wal_wake(struct rlog_wal *wal);
 
+/* Where a version lies in the ring. */
+struct rlog_wal_place {
+    int64_t time_ms; /* time in the record that made the version; 0: the ring does not know it */
+    uint64_t behind; /* bytes of the records after it */
+};
+/* ST_NOT_FOUND: the state has no such version yet. ST_CONFLICT: the ring no longer has it, or never
+ * had; `behind` counts every record then. ST_CLOSED: the ring is off. Any thread. */
+NODISCARD enum status rlog_wal_find(struct rlog_wal *wal, uint64_t version,
+                                    struct rlog_wal_place *ret_place);
+
 struct rlog_wal_stats {
     bool on;
     uint64_t base; /* the records of the versions from base + 1 to last can be read */

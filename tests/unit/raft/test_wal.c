@@ -166,6 +166,53 @@ static void a_raised_version_is_a_jump(void **state)
     buf_done(&run);
 }
 
+static void assert_place(uint64_t version, enum status st, int64_t time_ms, uint64_t behind)
+{
+    struct rlog_wal_place place;
+    assert_status(rlog_wal_find(w.m.wal, version, &place), st);
+    assert_int_equal(place.time_ms, time_ms);
+    assert_int_equal(place.behind, behind);
+}
+
+/* A primary compares the record of a secondary's version with its own. */
+static void the_ring_tells_the_record_of_a_version(void **state)
+{
+    (void)state;
+    struct rlog_wal_record record;
+    struct buf run = {0};
+    uint64_t last;
+    for (int i = 0; i < 3; i++)
+        world_put(&w, "s/a", "1");
+    assert_status(read_wal(0, SIZE_MAX, &run, &last), ST_OK);
+    struct bytes rest = buf_bytes(&run);
+    assert_place(0, ST_OK, 0, run.len); /* from before the ring: its time is not known */
+    while (rlog_wal_next(&rest, &record) == ST_OK) {
+        assert_true(record.time_ms > 0);
+        assert_place(record.version, ST_OK, record.time_ms, rest.len);
+    }
+    assert_place(4, ST_NOT_FOUND, 0, 0);
+
+    struct rlog_txn_builder b = {0};
+    rlog_txn_raise(&b, 50);
+    world_apply(&w, &b);
+    assert_place(20, ST_CONFLICT, 0, RLOG_WAL_HEADER_BYTES + 8); /* within a jump */
+    char value[3000] = "";
+    memset(value, 'x', sizeof value - 1);
+    for (int i = 0; i < 40; i++)
+        world_put(&w, "s/a", value); /* the ring forgets the first records */
+    struct rlog_wal_stats stats;
+    rlog_wal_stats(w.m.wal, &stats);
+    assert_true(stats.base > 50);
+    struct rlog_wal_place place;
+    assert_status(rlog_wal_find(w.m.wal, stats.base, &place), ST_OK);
+    assert_true(place.time_ms > 0); /* of the newest record that was forgotten */
+    uint64_t all = place.behind;
+    assert_place(stats.base - 1, ST_CONFLICT, 0, all);
+    rlog_wal_switch(w.m.wal, false);
+    assert_place(stats.last, ST_CLOSED, 0, 0);
+    buf_done(&run);
+}
+
 static void a_replaced_state_empties_the_ring(void **state)
 {
     (void)state;
@@ -567,6 +614,7 @@ int main(void)
         WAL_TEST(references_are_resolved_and_retained_ranges_stay),
         WAL_TEST(a_record_has_the_cluster_time),
         WAL_TEST(a_raised_version_is_a_jump),
+        WAL_TEST(the_ring_tells_the_record_of_a_version),
         WAL_TEST(a_replaced_state_empties_the_ring),
         WAL_TEST(a_reader_gets_whole_records_and_at_least_one),
         WAL_TEST(the_oldest_records_are_forgotten),
