@@ -6,7 +6,6 @@
 #include "raft/txn/rlog_wal.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 
 static void note_addresses(struct dr *d, const struct rlog_status *raft)
 {
@@ -29,6 +28,19 @@ static void tell(const struct dr_role *was, const struct dr_role *is)
               is->reason[0] != '\0' ? ": " : "", is->reason);
 }
 
+/* A claim of an epoch counts for its set, and until the role has it. A new epoch ends a conflict.
+ */
+static void settle_heard(struct dr *d, const struct dr_role *role)
+{
+    struct dr_heard heard;
+    dr_epoch_noted(d, &heard);
+    if (heard.epoch != 0 &&
+        (memcmp(heard.set, role->set, sizeof heard.set) != 0 || heard.epoch <= role->epoch))
+        dr_epoch_forget(d, &heard);
+    if (d->role.epoch != role->epoch || memcmp(d->role.set, role->set, sizeof role->set) != 0)
+        dr_live_agree(&d->live);
+}
+
 static void take_role(struct dr *d, const struct store_pin *pin)
 {
     struct dr_role role;
@@ -41,8 +53,7 @@ static void take_role(struct dr *d, const struct store_pin *pin)
     tell(&d->role, &role);
     if (d->role.mode != role.mode)
         dr_live_reset(&d->live);
-    if (d->role.mode != role.mode || d->role.epoch != role.epoch)
-        atomic_store(&d->heard_epoch, 0);
+    settle_heard(d, &role);
     d->role = role;
     d->host->dr_secondary = dr_stands_still(&role);
     rlog_wal_switch(rlog_wal(d->host->rlog), role.mode == DR_MODE_PRIMARY || dr_was_demoted(&role));

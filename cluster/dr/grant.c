@@ -1,4 +1,5 @@
 #include "cluster/dr/grant.h"
+#include "cluster/dr/role.h"
 
 #include "base/mem.h"
 #include "text/random.h"
@@ -146,6 +147,29 @@ static enum status check_build(const struct dr_claim *claim, uint16_t feature,
     return ST_OK;
 }
 
+/* Raises the version of the state, so that the version of the secondary never falls. */
+struct raise {
+    struct state_more more;
+    uint64_t version;
+};
+
+static void add_raise(const struct state_more *more, struct rlog_txn_builder *b)
+{
+    rlog_txn_raise(b, CONTAINER_OF(more, struct raise, more)->version);
+}
+
+static enum status grant_raise(struct state_txn *txn, uint64_t version)
+{
+    if (version <= state_version(txn))
+        return ST_OK;
+    struct raise *raise = arena_alloc(txn->arena, sizeof *raise);
+    if (raise == NULL)
+        return ST_NOMEM;
+    *raise = (struct raise){{add_raise}, version};
+    state_stage_more(txn, &raise->more);
+    return ST_OK;
+}
+
 enum status dr_grant_use(struct state_txn *txn, const struct dr_claim *claim, uint16_t feature,
                          int64_t now_ms, struct reason *reason)
 {
@@ -157,6 +181,7 @@ enum status dr_grant_use(struct state_txn *txn, const struct dr_claim *claim, ui
         return refuse(reason, "public_key: a public key in PEM form is expected");
     TRY(check_use(&secondary, key_sha256, now_ms, reason));
     TRY(check_build(claim, feature, reason));
+    TRY(grant_raise(txn, claim->version));
     if (secondary.activated_ms != 0)
         return ST_OK;
     secondary.activated_ms = MAX(now_ms, 1);

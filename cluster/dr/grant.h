@@ -42,7 +42,8 @@ struct dr_claim {
 };
 /* Judge a claim, in the order of the checks: this cluster is a running primary; the secret is that
  * of a token that was not used, except by the same key, and has not expired; the secondary's build
- * is not older than this cluster's feature level; its version is possible. Stage the activation.
+ * is not older than this cluster's feature level; its version is possible. Stage the activation,
+ * and that the version of this state rises to the secondary's. `txn` stages no other state_more.
  * ST_INVALID with a reason; else as state_put. */
 NODISCARD enum status dr_grant_use(struct state_txn *txn, const struct dr_claim *claim,
                                    uint16_t feature, int64_t now_ms, struct reason *reason);

@@ -1,5 +1,9 @@
 #include "cluster/dr/live.h"
+#include "cluster/dr/link/dr_conn.h"
 
+#include "base/trace.h"
+
+#include <inttypes.h>
 #include <stdio.h>
 
 const char *dr_connection_text(enum dr_connection state)
@@ -71,7 +75,7 @@ struct dr_peer *dr_live_peer(struct dr_facts *facts, const char *id, const char 
     struct dr_peer *peer = spare_peer(facts);
     if (peer == NULL)
         return NULL;
-    *peer = (struct dr_peer){0};
+    *peer = (struct dr_peer){.lag_ms = -1};
     /* cannot be cut: both texts were bounded when they were received */
     (void)snprintf(peer->id, sizeof peer->id, "%s", id);
     (void)snprintf(peer->address, sizeof peer->address, "%s", address);
@@ -88,7 +92,42 @@ struct dr_lag dr_live_lag(const struct dr_facts *facts, uint64_t version, uint64
     if (facts->primary_version <= version)
         return lag;
     lag.entries = facts->primary_version - version;
-    if (facts->applied_time_ms > 0)
-        lag.ms = MAX(facts->primary_time_ms + lag.heard_ms - facts->applied_time_ms, 0);
+    lag.ms = MAX(dr_live_age_ms(facts, now_ms), 0);
+    lag.bytes = facts->behind_bytes;
     return lag;
+}
+
+int64_t dr_live_age_ms(const struct dr_facts *facts, uint64_t now_ms)
+{
+    if (facts->settled_ms == 0)
+        return -1;
+    return (int64_t)(MAX(now_ms, facts->settled_ms) - facts->settled_ms);
+}
+
+void dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *who)
+{
+    struct dr_facts *facts = dr_live_begin(live);
+    bool known = facts->conflict.epoch == epoch;
+    ASSERT(epoch != 0);
+    facts->conflict.epoch = epoch;
+    facts->conflict.heard_ms = (uint64_t)dr_conn_now_ms();
+    (void)snprintf(facts->conflict.who, sizeof facts->conflict.who, "%s", who); /* may be cut */
+    dr_live_end(live);
+    if (!known)
+        trace(TRACE_ERROR, "dr",
+              "conflict: another cluster of this set, %s, is a primary of epoch %" PRIu64
+              " too. Nothing is discarded. Demote one of the two and make it follow the other",
+              who, epoch);
+}
+
+void dr_live_agree(struct dr_live *live)
+{
+    dr_live_begin(live)->conflict = (struct dr_conflict){0};
+    dr_live_end(live);
+}
+
+const struct dr_conflict *dr_live_conflict_of(const struct dr_facts *facts, uint64_t now_ms)
+{
+    const struct dr_conflict *c = &facts->conflict;
+    return c->epoch != 0 && now_ms < c->heard_ms + DR_CONFLICT_MS ? c : NULL;
 }

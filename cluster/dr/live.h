@@ -29,12 +29,14 @@ struct dr_peer {
     bool connected;
     int64_t heard_wall_ms;  /* this node's wall clock at the last heartbeat; 0: never */
     uint64_t heard_ms;      /* the same, monotonic */
-    int64_t skew_ms;        /* the other side's clock minus ours */
+    int64_t skew_ms;        /* the other node's clock minus ours */
     uint64_t round_trip_us; /* of the last heartbeat; 0: not measured */
     uint64_t position;      /* version of the secondary's state; of the primary's, on a secondary */
-    int64_t position_ms;    /* cluster time of that version; 0: not known */
-    uint64_t verified;      /* newest version at which both roots were equal; 0: none */
-    bool differs;           /* the roots differed at the last comparison */
+    int64_t lag_ms; /* on a primary: age of what the secondary has, by this node's own stamps; -1:
+                       not known */
+    uint64_t behind_bytes; /* on a primary: bytes of records that the secondary lacks */
+    uint64_t verified;     /* newest version at which both roots were equal; 0: none */
+    bool differs;          /* the roots differed at the last comparison */
 };
 
 /* How far a sync has come. */
@@ -52,13 +54,21 @@ struct dr_diff_facts {
 
 /* Checks of the hashes of this node's tree (check.h). */
 struct dr_check_facts {
-    bool corrupted;      /* the last check found wrong hashes */
-    unsigned stage;      /* of a reindex: 0: none runs; 1 scanning, 2 building, 4 commit */
+    bool corrupted;       /* the last check found wrong hashes */
+    unsigned stage;       /* of a reindex: 0: none runs; 1 scanning, 2 building, 4 commit */
     uint64_t done, total; /* keys, while a reindex runs */
     int64_t checked_ms, reindexed_ms; /* wall clock of the ends; 0: never */
 };
+/* Another primary of this set, whose epoch is not below ours: a conflict for operators. */
+struct dr_conflict {
+    uint64_t epoch;           /* of the other primary; 0: there is no conflict */
+    char who[DR_ADDRESS_MAX]; /* id as our former secondary, or address */
+    uint64_t heard_ms;        /* monotonic: when it was heard last */
+};
+enum { DR_CONFLICT_MS = 60000 }; /* a conflict that was not heard for so long has ended */
 
 struct dr_facts {
+    struct dr_conflict conflict;             /* on a primary */
     char known_ids[DR_PEERS_MAX][DR_ID_MAX]; /* on a primary: secondaries that have a token */
     unsigned n_known;
     struct dr_peer peers[DR_PEERS_MAX]; /* secondaries of a primary, or nodes of the primary */
@@ -71,11 +81,15 @@ struct dr_facts {
     uint64_t primary_version;          /* newest version of the primary that was heard */
     int64_t primary_time_ms;           /* cluster time of the primary when it was heard */
     uint64_t primary_heard_ms;         /* monotonic: when it was heard; 0: never */
-    int64_t applied_time_ms;           /* cluster time of the newest record that was applied */
-    uint64_t wal_bytes;                /* bytes of WAL that came since the connection began */
-    uint64_t received;                 /* newest version received */
-    uint64_t verified;                 /* newest version at which the roots were equal; 0: none */
-    bool differs;                      /* the roots differed at the last comparison */
+    uint64_t settled_ms;   /* monotonic: when the primary told a version that is applied here, the
+                              newest such time; 0: never */
+    uint64_t behind_bytes; /* bytes of the primary's records that are not applied here */
+    bool halted;           /* the primary lacks versions of this state, or has others instead */
+    int64_t cert_ends_s;   /* expiry of this secondary's certificate, since 1970; 0: not known */
+    uint64_t wal_bytes;    /* bytes of WAL that came since the connection began */
+    uint64_t received;     /* newest version received */
+    uint64_t verified;     /* newest version at which the roots were equal; 0: none */
+    bool differs;          /* the roots differed at the last comparison */
     struct dr_progress sync;
     struct dr_diff_facts diff;
     struct dr_check_facts check;
@@ -103,10 +117,21 @@ void dr_live_reset(struct dr_live *live);
  * dr_live_begin and dr_live_end. */
 struct dr_peer *dr_live_peer(struct dr_facts *facts, const char *id, const char *address);
 
+/* Another primary of the set has `epoch`, which is not below ours. */
+void dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *who);
+/* There is no conflict any more. */
+void dr_live_agree(struct dr_live *live);
+/* The conflict that lasts at `now_ms`, monotonic; NULL: none. */
+const struct dr_conflict *dr_live_conflict_of(const struct dr_facts *facts, uint64_t now_ms);
+
+/* Age of what a secondary has of its primary's state: of the primary's newest sign of life whose
+ * version is applied. -1: not known. `now_ms` monotonic. */
+int64_t dr_live_age_ms(const struct dr_facts *facts, uint64_t now_ms);
 /* How far a secondary is behind, as it knows it. */
 struct dr_lag {
     uint64_t entries; /* versions of the primary that are not applied here */
-    int64_t ms;       /* age of the newest applied version, while the primary has newer ones */
+    int64_t ms;       /* age of what is applied here, while the primary has newer versions */
+    uint64_t bytes;   /* of records that are not applied here */
     int64_t heard_ms; /* time since the primary was last heard; -1: never */
 };
 /* `version` of the own state, `now_ms` monotonic. */

@@ -1,15 +1,17 @@
 /* The records, each with a format byte first:
  *
- *   secondary  format u8, block secret, created u64, expire u64, activated u64, key 32
+ *   secondary  format u8, block secret, created u64, expire u64, activated u64, key 32, next key 32
  *   ca         format u8, block certificate, block key
  *   link       format u8, cluster 16, block authority, block certificate, block key
  *   addresses  format u8, n u8, n blocks
  *   root       format u8, block
  *   box        format u8, private key 32
+ *   applied    format u8, version u64, time u64
  */
 #include "cluster/dr/records.h"
 
 #include "base/mem.h"
+#include "text/time.h"
 
 enum { RECORD_FORMAT = 1, SECONDARY_KEY_MAX = sizeof DR_SECONDARY_PREFIX + DR_ID_MAX };
 
@@ -41,13 +43,28 @@ enum status dr_secondary_decode(struct bytes id, struct bytes record, struct dr_
     s.expire_ms = (int64_t)reader_u64(&in);
     s.activated_ms = (int64_t)reader_u64(&in);
     struct bytes key = reader_take(&in, sizeof s.key_sha256);
+    struct bytes next = reader_take(&in, sizeof s.next_sha256);
     if (reader_end(&in) != ST_OK || format != RECORD_FORMAT ||
         !copy_block(secret, s.secret, sizeof s.secret) || !copy_block(id, s.id, sizeof s.id) ||
         s.created_ms < 0 || s.expire_ms < 0 || s.activated_ms < 0)
         return ST_CORRUPT;
     memcpy(s.key_sha256, key.data, sizeof s.key_sha256);
+    memcpy(s.next_sha256, next.data, sizeof s.next_sha256);
     *ret = s;
     return ST_OK;
+}
+
+bool dr_secondary_renews(const struct dr_secondary *s)
+{
+    static const uint8_t none[sizeof s->next_sha256];
+    return memcmp(s->next_sha256, none, sizeof none) != 0;
+}
+
+bool dr_secondary_has_key(const struct dr_secondary *s, const uint8_t key_sha256[32])
+{
+    return s->activated_ms != 0 && (memcmp(s->key_sha256, key_sha256, sizeof s->key_sha256) == 0 ||
+                                    (dr_secondary_renews(s) && memcmp(s->next_sha256, key_sha256,
+                                                                      sizeof s->next_sha256) == 0));
 }
 
 enum status dr_secondary_get(struct state_txn *txn, const char *id, struct dr_secondary *ret)
@@ -74,6 +91,7 @@ enum status dr_secondary_put(struct state_txn *txn, const struct dr_secondary *s
     buf_add_u64(&record, (uint64_t)s->expire_ms);
     buf_add_u64(&record, (uint64_t)s->activated_ms);
     buf_add(&record, bytes_of(s->key_sha256, sizeof s->key_sha256));
+    buf_add(&record, bytes_of(s->next_sha256, sizeof s->next_sha256));
     TRY(buf_status(&record));
     return state_put(txn, secondary_key(s->id, room), buf_bytes(&record));
 }
@@ -263,4 +281,26 @@ enum status dr_box_put(struct state_txn *txn, const struct box_key *key)
         st = state_put(txn, BYTES(DR_BOX), bytes_of(record, sizeof record));
     mem_wipe(record, sizeof record);
     return st;
+}
+
+enum status dr_applied_put(struct state_txn *txn, const struct dr_applied *applied)
+{
+    CLEANUP(buf_done) struct buf record = {0};
+    buf_add_u8(&record, RECORD_FORMAT);
+    buf_add_u64(&record, applied->version);
+    buf_add_u64(&record, (uint64_t)applied->time_ms);
+    TRY(buf_status(&record));
+    return state_put_raw(txn, BYTES(DR_APPLIED), buf_bytes(&record));
+}
+
+int64_t dr_applied_ms(const struct store_pin *pin)
+{
+    struct store_item item;
+    if (store_get(pin, BYTES(DR_APPLIED), &item) != ST_OK)
+        return 0;
+    struct reader in = reader_of(item.value);
+    uint8_t format = reader_u8(&in);
+    uint64_t version = reader_u64(&in), ms = reader_u64(&in);
+    bool here = reader_end(&in) == ST_OK && format == RECORD_FORMAT && version == pin->version;
+    return here && ms < (uint64_t)TEXT_CLOCK_END ? (int64_t)ms : 0;
 }

@@ -7,6 +7,8 @@
  *   l/dr/addresses      on a secondary: the cluster ports of the primary, as it told them last
  *   l/dr/root           on a secondary: the root key of the primary, as its activation gave it
  *   l/dr/box            the private key whose public half an operator gives to a primary
+ *   l/dr/applied        on a secondary: version and time of the newest record of the WAL that it
+ *                       applied; not encrypted
  *
  * To revoke a secondary is to delete its record: then no certificate of that id counts. A change of
  * the mode deletes them all. */
@@ -14,8 +16,8 @@
 #define HOLDFAST_CLUSTER_DR_RECORDS_H
 
 #include "barrier/token.h"
+#include "cluster/dr/keys.h"
 #include "cluster/dr/link/dr_frame.h"
-#include "cluster/dr/role.h"
 #include "cluster/mesh/mesh_pki.h"
 #include "crypto/cert.h"
 
@@ -27,6 +29,7 @@
 #define DR_BOX DR_PREFIX "box"
 /* Names the encrypted writes in a file of follow/lost.c; no such key is stored. */
 #define DR_LOST DR_PREFIX "lost"
+#define DR_APPLIED DR_PREFIX "applied"
 
 enum {
     DR_SECONDARIES_MAX = 16,
@@ -41,9 +44,16 @@ struct dr_secondary {
     int64_t expire_ms;           /* cluster time at which the token ends, unless it was used */
     int64_t activated_ms;        /* cluster time of the activation, which used the secret up; 0: not
                                     activated */
-    /* of the public key that its newest certificate has (cert_public_fingerprint) */
-    uint8_t key_sha256[32];
+    /* Of the public key that its certificate has (cert_public_fingerprint). While it is renewed,
+     * `next_sha256` is that of the certificate which follows; zeros: none. Both count until the
+     * secondary has used the new one. */
+    uint8_t key_sha256[32], next_sha256[32];
 };
+/* Whether the certificate of a secondary is being renewed. */
+bool dr_secondary_renews(const struct dr_secondary *secondary);
+/* Whether a certificate with this key counts: the secondary is activated, and the key is its own or
+ * its next one. */
+bool dr_secondary_has_key(const struct dr_secondary *secondary, const uint8_t key_sha256[32]);
 /* Read a record. ST_NOT_FOUND; ST_CORRUPT; else as state_get. */
 NODISCARD enum status dr_secondary_get(struct state_txn *txn, const char *id,
                                        struct dr_secondary *ret);
@@ -96,5 +106,15 @@ NODISCARD enum status dr_root_put(struct state_txn *txn, struct bytes root);
  * caller calls box_key_done. */
 NODISCARD enum status dr_box_get(struct state_txn *txn, struct box_key *ret_key);
 NODISCARD enum status dr_box_put(struct state_txn *txn, const struct box_key *key);
+
+/* The newest record that was applied: written in the transaction that applies it. After a sync the
+ * version is another one than the state's, and the time of the state's version is not known. */
+struct dr_applied {
+    uint64_t version;
+    int64_t time_ms;
+};
+NODISCARD enum status dr_applied_put(struct state_txn *txn, const struct dr_applied *applied);
+/* The time in the record that made the version of the pin; 0: not known. */
+int64_t dr_applied_ms(const struct store_pin *pin);
 
 #endif

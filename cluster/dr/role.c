@@ -1,4 +1,5 @@
 #include "cluster/dr/role.h"
+#include "cluster/dr/former.h"
 
 #include "base/plant.h"
 
@@ -121,13 +122,16 @@ static enum status stage_mode(struct state_txn *txn, const struct dr_role *role)
     return stage(txn, role);
 }
 
-/* The link of a secondary stays while it becomes a primary. The values are moved as they are
- * stored: they are encrypted for the same keys. */
+/* The link of a secondary stays while it becomes a primary, and so do the authority of a demoted
+ * cluster and the keys of the secondaries that it had: they announce higher epochs. The values are
+ * moved as they are stored: they are encrypted for the same keys. */
 static enum status stage_promoted(struct state_txn *txn, const struct dr_role *role)
 {
-    static const char *const kept[] = {DR_PREFIX "link", DR_PREFIX "addresses"};
+    static const char *const kept[] = {DR_LINK, DR_ADDRESSES, DR_CA};
     struct state_value stored[ARRAY_LEN(kept)];
     enum status found[ARRAY_LEN(kept)];
+    struct dr_former former;
+    TRY(dr_former_collect(txn, &former));
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
         found[i] = state_get_raw(txn, bytes_str(kept[i]), &stored[i]);
         if (found[i] != ST_OK && found[i] != ST_NOT_FOUND)
@@ -140,7 +144,7 @@ static enum status stage_promoted(struct state_txn *txn, const struct dr_role *r
     for (size_t i = 0; i < ARRAY_LEN(kept); i++)
         if (found[i] == ST_OK)
             TRY(state_put_raw(txn, bytes_str(kept[i]), stored[i].value));
-    return ST_OK;
+    return dr_former_put(txn, &former);
 }
 
 static enum status refuse(struct reason *reason, const char *text)
@@ -220,10 +224,9 @@ enum status dr_role_demote(struct state_txn *txn, int64_t now_ms, struct reason 
     role.address[0] = '\0';
     (void)snprintf(role.reason, sizeof role.reason,
                    "demoted: update-primary names the primary to follow");
-    /* The secondaries and the authority stay until this cluster follows another: they still fetch
-     * the last writes. */
-    TRY(state_delete(txn, BYTES(DR_PREFIX "link")));
-    TRY(state_delete(txn, BYTES(DR_PREFIX "addresses")));
+    /* Until this cluster follows another one, two things stay. The secondaries and the authority:
+     * they still fetch the last writes, and announce higher epochs. The link of a cluster that was
+     * promoted once: if it is promoted again, it announces its epoch by it. */
     TRY(state_put_raw(txn, BYTES(DR_FOLLOWING), BYTES("")));
     return stage(txn, &role);
 }
@@ -276,9 +279,10 @@ enum status dr_role_resync(struct state_txn *txn, const struct dr_primary *prima
                    (unsigned long long)primary->epoch, (unsigned long long)role.epoch);
         return ST_INVALID;
     }
-    if (role.phase == DR_PHASE_IDLE) { /* a demoted primary still has both */
-        TRY(state_delete_prefix(txn, BYTES(DR_PREFIX "secondary/")));
-        TRY(state_delete(txn, BYTES(DR_PREFIX "ca")));
+    if (role.phase == DR_PHASE_IDLE) { /* a demoted primary still has them */
+        TRY(state_delete_prefix(txn, BYTES(DR_SECONDARY_PREFIX)));
+        TRY(state_delete_prefix(txn, BYTES(DR_FORMER_PREFIX)));
+        TRY(state_delete(txn, BYTES(DR_CA)));
     }
     /* A first sync under way leaves no state of the set yet: it stays a first sync. */
     role.whole = role.phase != DR_PHASE_SYNCING || role.whole;
@@ -348,20 +352,41 @@ enum status dr_role_promote(struct state_txn *txn, const char *address, int64_t 
     return stage_promoted(txn, &role);
 }
 
-enum status dr_role_supersede(struct state_txn *txn, uint64_t epoch, struct reason *reason)
+/* Epochs only rise, and a promotion takes the one above: so never one that was heard. */
+static enum status check_higher(const struct dr_role *role, uint64_t epoch, struct reason *reason)
+{
+    if (role->mode == DR_MODE_DISABLED || epoch <= role->epoch)
+        return refuse(reason, "no higher epoch than this cluster's");
+    return epoch <= DR_EPOCH_MAX ? ST_OK : refuse(reason, "no epoch is so high");
+}
+
+enum status dr_role_hear(struct state_txn *txn, uint64_t epoch, struct reason *reason)
 {
     struct dr_role role;
     TRY(dr_role_read(txn, &role));
-    if (role.mode != DR_MODE_PRIMARY || epoch <= role.epoch)
-        return refuse(reason, "no higher epoch than this cluster's");
-    if (epoch > DR_EPOCH_MAX)
-        return refuse(reason, "no epoch is so high");
-    role.phase = DR_PHASE_SUPERSEDED;
+    TRY(check_higher(&role, epoch, reason));
+    if (role.mode == DR_MODE_SECONDARY && role.phase != DR_PHASE_IDLE)
+        return refuse(reason, "this secondary believes its primary alone");
+    bool primary = role.mode == DR_MODE_PRIMARY;
     (void)snprintf(role.reason, sizeof role.reason,
-                   "superseded: a cluster of this set has epoch "
-                   "%llu, this one has %llu",
+                   primary ? "superseded: a cluster of this set has epoch %llu, this one has %llu"
+                           : "demoted: another cluster of this set was promoted to epoch %llu, "
+                             "after this one's %llu; update-primary names the primary to follow",
                    (unsigned long long)epoch, (unsigned long long)role.epoch);
-    role.epoch = epoch; /* a later promotion takes an epoch that no cluster has had */
+    role.epoch = epoch;
+    if (primary)
+        role.phase = DR_PHASE_SUPERSEDED;
     TRY(state_put_raw(txn, BYTES(DR_FOLLOWING), BYTES("")));
+    return stage(txn, &role);
+}
+
+enum status dr_role_learn(struct state_txn *txn, uint64_t epoch, struct reason *reason)
+{
+    struct dr_role role;
+    TRY(dr_role_read(txn, &role));
+    TRY(check_higher(&role, epoch, reason));
+    if (role.mode != DR_MODE_SECONDARY)
+        return refuse(reason, "this cluster is no DR secondary");
+    role.epoch = epoch;
     return stage(txn, &role);
 }

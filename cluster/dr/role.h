@@ -13,8 +13,9 @@
  *       │ promote: PRIMARY running, next epoch (also from idle, never from syncing)
  *
  * From each mode, disable leads to DISABLED and keeps the data. The functions: dr_role_enable,
- * dr_role_demote, dr_role_supersede, dr_role_follow, dr_role_resync, dr_role_synced,
- * dr_role_forget, dr_role_promote, dr_role_disable.
+ * dr_role_demote, dr_role_hear, dr_role_follow, dr_role_resync, dr_role_synced, dr_role_forget,
+ * dr_role_promote, dr_role_disable. A secondary that hears of a higher epoch takes the epoch over
+ * and keeps its phase: dr_role_hear, dr_role_learn.
  *
  * 1. A change of the role is one transaction, and the record is among its preconditions. A change
  *    that is repeated after a crash or an unknown outcome finds the new role and is refused, or
@@ -27,15 +28,8 @@
 #ifndef HOLDFAST_CLUSTER_DR_ROLE_H
 #define HOLDFAST_CLUSTER_DR_ROLE_H
 
+#include "cluster/dr/keys.h"
 #include "cluster/dr/link/dr_name.h"
-#include "state/state_txn.h"
-
-#define DR_PREFIX STATE_LOCAL "dr/"
-#define DR_ROLE DR_PREFIX "role"
-#define DR_FOLLOWING RLOG_FOLLOWING
-/* Of a promoted cluster: the version of its state at the promotion, decimal. Writes of the former
- * primary above this version never reached this cluster. */
-#define DR_PROMOTED DR_PREFIX "promoted"
 
 enum {
     DR_ROLE_ADDRESS_MAX = 264, /* longest address, with its zero */
@@ -60,7 +54,7 @@ struct dr_role {
     enum dr_mode mode; /* DR_MODE_DISABLED: every other member is zero */
     enum dr_phase phase;
     uint8_t set[DR_SET_BYTES]; /* the replication set: a UUID, the same on both sides */
-    uint64_t epoch;            /* rises by one with each promotion */
+    uint64_t epoch;            /* the highest of the set that this cluster has had or believed */
     int64_t since_ms;          /* cluster time of the last change of mode */
     uint64_t target;    /* DR_PHASE_SYNCING: version that the sync leads to; 0: not known yet */
     bool whole;         /* DR_PHASE_SYNCING: the state is whole, though it may differ */
@@ -118,9 +112,11 @@ NODISCARD enum status dr_role_aim(struct state_txn *txn, uint64_t version, struc
  * The link to the former primary stays: the former primary must hear of the new epoch. */
 NODISCARD enum status dr_role_promote(struct state_txn *txn, const char *address, int64_t now_ms,
                                       struct reason *reason);
-/* A primary learned that another cluster of its set has the higher epoch `epoch`. */
-NODISCARD enum status dr_role_supersede(struct state_txn *txn, uint64_t epoch,
-                                        struct reason *reason);
+/* A cluster that this one must believe (epoch.h) has the higher epoch `epoch`: a primary is
+ * superseded, an idle secondary takes the epoch over. */
+NODISCARD enum status dr_role_hear(struct state_txn *txn, uint64_t epoch, struct reason *reason);
+/* The primary of a secondary knows of the higher epoch `epoch`. */
+NODISCARD enum status dr_role_learn(struct state_txn *txn, uint64_t epoch, struct reason *reason);
 
 /* Words of the status: "disabled", "primary", "secondary". */
 const char *dr_mode_text(enum dr_mode mode);

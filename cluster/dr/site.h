@@ -4,6 +4,7 @@
 #define HOLDFAST_CLUSTER_DR_SITE_H
 
 #include "base/list.h"
+#include "cluster/dr/epoch.h"
 #include "cluster/dr/live.h"
 #include "cluster/dr/role.h"
 #include "cluster/membership/part.h"
@@ -19,22 +20,17 @@ struct dr {
     struct list sessions;
     unsigned n_sessions;
     _Atomic uint64_t files; /* number of files made, for their names */
-    /* the highest epoch of this set that a secondary has told; 0: none higher than ours */
-    _Atomic uint64_t heard_epoch;
 
     pthread_mutex_t lock;
     bool open;
     struct dr_addresses addresses; /* cluster ports of the members; guarded by the lock */
+    struct dr_heard heard;         /* claim of a higher epoch (epoch.h); guarded by the lock */
 };
 
 /* The newest local version at which the role changed. */
 uint64_t dr_role_version(const struct store_pin *pin);
 /* Copy the addresses of the members. Any thread. */
 void dr_addresses_of(struct dr *dr, struct dr_addresses *ret);
-/* A secondary that was not revoked has a higher epoch: the active node ends this primary. Any
- * thread. */
-void dr_hear_epoch(struct dr *dr, uint64_t epoch, const char *id);
-
 /* Set the addresses. Raft thread. */
 void dr_addresses_note(struct dr *dr, const struct dr_addresses *addresses);
 

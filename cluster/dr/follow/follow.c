@@ -1,3 +1,4 @@
+#include "cluster/dr/epoch.h"
 #include "cluster/dr/follow/follow_internal.h"
 
 #include "base/trace.h"
@@ -10,6 +11,7 @@ enum status follow_look(struct dr_follow *f, uint64_t *ret_version)
     struct store_pin pin;
     TRY(store_pin(rlog_store(f->thread->host->rlog), "dr follow", 0, &pin));
     enum status st = dr_role_at(&pin, &f->role);
+    f->record_ms = dr_applied_ms(&pin);
     *ret_version = pin.version;
     store_unpin(&pin);
     return st;
@@ -42,12 +44,15 @@ enum status follow_open_link(struct dr_follow *f)
     enum status st = dr_reader_read(&f->reader, &pin, BYTES(DR_LINK), &record);
     if (st == ST_OK)
         st = dr_reader_read(&f->reader, &pin, BYTES(DR_ADDRESSES), &addresses);
+    if (st == ST_OK)
+        f->link_version = store_newest(&pin, BYTES(DR_LINK));
     store_unpin(&pin);
     TRY(st);
     dr_link_record_done(&f->link);
     TRY(dr_link_decode(buf_bytes(&record), &f->link));
     TRY(dr_addresses_decode(buf_bytes(&addresses), &f->addresses));
     if (f->role.mode == DR_MODE_SECONDARY && f->role.address[0] != '\0' &&
+        !dr_addresses_has(&f->addresses, f->role.address) &&
         dr_addresses_add(&f->addresses, bytes_str(f->role.address)) != ST_OK)
         trace(TRACE_DEBUG, "dr", "the address %s is left out", f->role.address);
     const struct dr_cert_own own = {.ca = buf_bytes(&f->link.ca),
@@ -80,18 +85,67 @@ static enum status judge_welcome(struct dr_follow *f, const struct dr_welcome *w
     facts->primary_version = MAX(facts->primary_version, w->version);
     facts->primary_time_ms = w->time_ms;
     facts->primary_heard_ms = (uint64_t)dr_conn_now_ms();
+    facts->halted = false;
+    facts->started_wall_ms = env_wall_ms(f->thread->env);
     (void)snprintf(facts->connected_to, sizeof facts->connected_to, "%s",
                    dr_conn_address(f->conn)); /* addresses are bounded */
     dr_live_end(&f->dr->live);
     return ST_OK;
 }
 
+/* The primary knows of a higher epoch: another cluster was promoted. */
+struct learn {
+    uint8_t set[DR_SET_BYTES];
+    uint64_t epoch;
+};
+
+static enum status stage_learn(struct state_txn *txn, void *arg, int64_t now_ms)
+{
+    const struct learn *l = arg;
+    struct reason why = {{0}};
+    (void)now_ms;
+    enum status st = dr_epoch_learn(txn, l->set, l->epoch, &why);
+    return st == ST_INVALID ? ST_OK : st; /* the role has changed, or has the epoch already */
+}
+
+static enum status learn_epoch(struct dr_follow *f, uint64_t epoch)
+{
+    struct learn l = {.epoch = epoch};
+    memcpy(l.set, f->role.set, sizeof l.set);
+    trace(TRACE_WARN, "dr", "%s knows of epoch %" PRIu64 ", above this cluster's %" PRIu64,
+          dr_conn_address(f->conn), epoch, f->role.epoch);
+    return f->thread->transact(f->thread->ctx, stage_learn, &l);
+}
+
+/* This state cannot follow the primary's: people must decide which of the two counts. */
+static void halt(struct dr_follow *f, const char *why)
+{
+    struct dr_facts *facts = dr_live_begin(&f->dr->live);
+    bool before = facts->halted;
+    facts->halted = true;
+    dr_live_end(&f->dr->live);
+    if (!before)
+        trace(TRACE_ERROR, "dr",
+              "%s. This cluster does not follow. Promote it, or make it follow by update-primary "
+              "with a token of the primary, which discards what only this cluster has",
+              why);
+}
+
 static enum status note_why(struct dr_follow *f, const struct dr_refuse *r)
 {
     char text[DR_TEXT_MAX + 1];
+    uint8_t code = r->code; /* the frame is gone after the next call on the connection */
+    uint64_t epoch = r->epoch;
     (void)snprintf(text, sizeof text, "%s refuses: %s", dr_conn_address(f->conn),
-                   dr_refusal_text(r->code)); /* may be cut */
+                   dr_refusal_text(code)); /* may be cut */
     follow_tell(f, DR_LINK_FAILED, text);
+    f->verdict = code == DR_REFUSE_AHEAD      ? FOLLOW_AHEAD
+                 : code == DR_REFUSE_DIVERGED ? FOLLOW_DIVERGED
+                                              : FOLLOW_FITS;
+    if (f->verdict != FOLLOW_FITS)
+        halt(f, text);
+    if (f->role.mode == DR_MODE_SECONDARY && epoch > f->role.epoch && epoch <= DR_EPOCH_MAX)
+        TRY(learn_epoch(f, epoch));
     return ST_DENIED;
 }
 
@@ -124,7 +178,8 @@ enum status follow_greet(struct dr_follow *f, enum dr_purpose purpose, uint64_t 
                                     .feature = RLOG_FEATURE,
                                     .purpose = (uint8_t)purpose,
                                     .epoch = f->role.epoch,
-                                    .position = position};
+                                    .position = position,
+                                    .record_ms = f->record_ms};
     memcpy(frame.hello.set, f->role.set, sizeof frame.hello.set);
     memcpy(frame.hello.id, f->role.id, sizeof frame.hello.id);
     TRY(dr_conn_send(f->conn, &frame, dr_conn_now_ms() + FOLLOW_SEND_MS));
@@ -185,8 +240,13 @@ static enum status follow_once(struct dr_follow *f)
         return ST_NOT_FOUND;
     }
     TRY(follow_open_link(f));
+    if (f->pulses != NULL && !pulses_fit(f->pulses, f)) {
+        pulses_stop(f->pulses);
+        f->pulses = NULL;
+    }
     if (f->pulses == NULL)
         TRY(pulses_start(f, &f->pulses));
+    f->verdict = FOLLOW_FITS;
     enum status st =
         f->role.phase == DR_PHASE_SYNCING ? sync_some(f, version) : follow_stream(f, version);
     dr_conn_close(f->conn);

@@ -19,6 +19,15 @@ enum {
 
 struct pulses;
 
+/* Why a stream cannot begin, or go on. Only the first is mended by a sync under the present role:
+ * a sync to an older version is refused. */
+enum follow_verdict {
+    FOLLOW_FITS,     /* or the primary was not asked */
+    FOLLOW_TOO_OLD,  /* the primary no longer has the records behind our version */
+    FOLLOW_AHEAD,    /* the primary does not have our version: it went back to an older state */
+    FOLLOW_DIVERGED, /* the primary wrote something else under our version */
+};
+
 /* Why this term's last stream ended with a sync. Newest versions of both states can be compared
  * unless the cause is not known, as after a failover (dr_diff.h). */
 enum follow_cause {
@@ -32,7 +41,10 @@ struct dr_follow {
     struct dr *dr;
     struct dr_reader reader;
     struct dr_role role; /* as it was read last */
+    int64_t record_ms;   /* time in the record of our version, read with the role; 0: not known */
+    enum follow_verdict verdict; /* of the last connection for a stream */
     struct dr_link_record link;
+    uint64_t link_version;   /* local version of the record of the link */
     char link_id[DR_ID_MAX]; /* id of this secondary in its certificate */
     struct dr_addresses addresses;
     unsigned next; /* number of the address to dial next */
@@ -41,7 +53,7 @@ struct dr_follow {
     struct pulses *pulses;
     uint64_t pause_ms;
     enum follow_cause because;
-    uint64_t wire_before; /* bytes of ciphertext before a difference sync */
+    uint64_t wire_before;  /* bytes of ciphertext before a difference sync */
     unsigned diffs_failed; /* difference syncs that failed in a row */
 };
 
@@ -74,11 +86,14 @@ NODISCARD enum status follow_lost_add(struct follow_lost *lost, const struct sto
 /* The file is complete, with `n` keys: make it durable, and say so. */
 NODISCARD enum status follow_lost_end(struct follow_lost *lost, uint64_t n);
 void follow_lost_free(struct follow_lost *lost); /* NULL is allowed */
-/* Apply the primary's writes until something ends it. ST_CONFLICT: a sync is needed. */
+/* Apply the primary's writes until something ends it. ST_CONFLICT: f->verdict is FOLLOW_TOO_OLD,
+ * and a sync is needed. */
 NODISCARD enum status follow_stream(struct dr_follow *f, uint64_t version);
 
 /* One thread for each address, until pulses_stop. */
 NODISCARD enum status pulses_start(struct dr_follow *f, struct pulses **ret_pulses);
+/* Whether they serve the present role, link and addresses. */
+bool pulses_fit(const struct pulses *pulses, const struct dr_follow *f);
 void pulses_stop(struct pulses *pulses); /* NULL is allowed */
 
 #endif

@@ -11,35 +11,49 @@
 
 enum { HERALD_EVERY_MS = 2000, HERALD_REPLY_MS = 5000 };
 
-/* Say HELLO to one node. True: the former primary has heard, or is no primary any more. */
-static bool say_hello(struct dr_follow *f, const char *address)
+/* Announce the epoch to one node. False: it does not reply. */
+static bool announce(struct dr_follow *f, const char *address, struct dr_refuse *ret_reply)
 {
     struct dr_frame frame = {.type = DR_HELLO};
     bool heard = false;
     if (dr_conn_dial(f->conn, address, f->tls, dr_conn_now_ms() + FOLLOW_DIAL_MS) == ST_OK) {
         frame.hello = (struct dr_hello){.protocol = DR_PROTOCOL,
                                         .feature = RLOG_FEATURE,
-                                        .purpose = DR_HEARTBEAT,
+                                        .purpose = DR_ANNOUNCE,
                                         .epoch = f->role.epoch};
         memcpy(frame.hello.set, f->role.set, sizeof frame.hello.set);
         memcpy(frame.hello.id, f->link_id, sizeof frame.hello.id);
         heard = dr_conn_send(f->conn, &frame, dr_conn_now_ms() + FOLLOW_SEND_MS) == ST_OK &&
                 dr_conn_receive(f->conn, dr_conn_now_ms() + HERALD_REPLY_MS, &frame) == ST_OK &&
-                frame.type == DR_REFUSE &&
-                (frame.refuse.code == DR_REFUSE_SUPERSEDED ||
-                 frame.refuse.code == DR_REFUSE_NOT_PRIMARY);
+                frame.type == DR_REFUSE;
     }
+    if (heard)
+        *ret_reply = (struct dr_refuse){.code = frame.refuse.code, .epoch = frame.refuse.epoch};
     dr_conn_close(f->conn);
     return heard;
+}
+
+/* The former primary is not believed. If it is a primary of the same or a later epoch, people must
+ * decide; until then both go on. */
+static void weigh(struct dr_follow *f, const char *address, const struct dr_refuse *reply)
+{
+    bool claims = reply->code == DR_REFUSE_CONFLICT || reply->code == DR_REFUSE_EPOCH;
+    if (claims && reply->epoch >= f->role.epoch)
+        dr_live_conflict(&f->dr->live, reply->epoch, address);
+    else if (reply->code == DR_REFUSE_SUPERSEDED || reply->code == DR_REFUSE_NOT_PRIMARY)
+        dr_live_agree(&f->dr->live);
 }
 
 /* Tell every node: the active one acts, and this cluster does not know which that is. */
 static void tell_all(struct dr_follow *f)
 {
+    struct dr_refuse reply;
     for (unsigned i = 0; i < f->addresses.n && !f->thread->asked(f->thread->ctx); i++)
-        if (say_hello(f, f->addresses.at[i]))
-            trace(TRACE_DEBUG, "dr", "%s knows of epoch %" PRIu64, f->addresses.at[i],
-                  f->role.epoch);
+        if (announce(f, f->addresses.at[i], &reply)) {
+            weigh(f, f->addresses.at[i], &reply);
+            trace(TRACE_DEBUG, "dr", "%s was told epoch %" PRIu64 ": %s", f->addresses.at[i],
+                  f->role.epoch, dr_refusal_text(reply.code));
+        }
 }
 
 void dr_herald_run(const struct dr_thread *thread)

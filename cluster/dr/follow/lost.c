@@ -156,7 +156,8 @@ static enum status decode_write(struct bytes plain, struct dr_lost_write *ret)
     return reader_end(&r) == ST_OK ? ST_OK : ST_CORRUPT;
 }
 
-/* Read the record at *at into `sealed`, and its write. *at moves behind it. ST_NOT_FOUND: the end. */
+/* Read the record at *at into `sealed`, and its write. *at moves behind it. ST_NOT_FOUND: the end.
+ */
 static enum status read_write(struct fs_file *file, uint64_t size, uint64_t *at,
                               struct barrier_cipher *cipher, struct buf *room)
 {

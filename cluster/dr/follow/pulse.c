@@ -23,6 +23,14 @@ struct pulse {
     bool running;
     struct dr_conn *conn;
     const char *address;
+    /* Of the newest PONG of this connection: the version that it told, and the primary's stamp in
+     * it; 0: none. */
+    uint64_t told_version, told_own;
+    int64_t told_ms; /* when it came */
+    /* The newest stamp whose version the state has reached, and when that was seen; 0: none. */
+    uint64_t reached_own;
+    int64_t reached_ms;
+    uint64_t trip_us; /* of the last heartbeat; 0: not measured */
 };
 
 struct pulses {
@@ -30,16 +38,42 @@ struct pulses {
     struct part_host *host;
     struct dr_role role;
     struct dr_addresses addresses;
+    uint64_t link_version; /* of the record of the link that `tls` was made from */
     struct tls_ctx *tls;
     atomic_bool stop;
     struct pulse items[DR_ADDRESSES_MAX];
 };
 
+/* Look whether the state has reached the version that the primary told last. */
+static void pulse_settle(struct pulse *p, uint64_t version)
+{
+    if (p->told_own == 0 || version < p->told_version)
+        return;
+    p->reached_own = p->told_own;
+    p->reached_ms = dr_conn_now_ms();
+    p->told_own = 0;
+    struct dr_facts *facts = dr_live_begin(&p->all->dr->live);
+    facts->settled_ms = MAX(facts->settled_ms, (uint64_t)p->told_ms);
+    dr_live_end(&p->all->dr->live);
+}
+
+static enum status position_of(struct pulse *p, uint64_t *ret_version)
+{
+    struct store_pin pin;
+    TRY(store_pin(rlog_store(p->all->host->rlog), "dr pulse", 0, &pin));
+    *ret_version = pin.version;
+    store_unpin(&pin);
+    return ST_OK;
+}
+
 static bool pause_for(struct pulse *p, unsigned ms)
 {
+    uint64_t version;
     for (int64_t until = dr_conn_now_ms() + ms; dr_conn_now_ms() < until;) {
         if (atomic_load(&p->all->stop))
             return false;
+        if (p->told_own != 0 && position_of(p, &version) == ST_OK)
+            pulse_settle(p, version);
         const struct timespec step = {.tv_nsec = PULSE_STEP_MS * 1000000L};
         (void)nanosleep(&step, NULL); /* a signal ends one step early */
     }
@@ -58,21 +92,30 @@ static void note_peer(struct pulse *p, bool connected)
 static void note_pong(struct pulse *p, const struct dr_pong *pong, int64_t sent_ms)
 {
     int64_t now_ms = dr_conn_now_ms();
+    p->trip_us = (uint64_t)MAX(now_ms - sent_ms, 1) * 1000;
     struct dr_facts *facts = dr_live_begin(&p->all->dr->live);
     struct dr_peer *peer = dr_live_peer(facts, "", p->address);
     facts->primary_heard_ms = (uint64_t)now_ms;
     facts->primary_version = MAX(facts->primary_version, pong->version);
     facts->primary_time_ms = pong->time_ms;
+    facts->behind_bytes = pong->behind;
+    if (pong->verified > facts->verified || pong->differs) {
+        facts->verified = MAX(facts->verified, pong->verified);
+        facts->differs = pong->differs; /* only the node that sends the stream compares */
+    }
     facts->known = pong->addresses;
     if (peer != NULL) {
         peer->connected = true;
         peer->heard_ms = (uint64_t)now_ms;
         peer->heard_wall_ms = env_wall_ms(p->all->host->env);
-        peer->round_trip_us = (uint64_t)(now_ms - sent_ms) * 1000;
+        peer->round_trip_us = p->trip_us;
         peer->position = pong->version;
-        peer->skew_ms = pong->time_ms != 0 ? pong->time_ms - peer->heard_wall_ms : 0;
+        peer->skew_ms = pong->wall_ms + (int64_t)(p->trip_us / 2000) - peer->heard_wall_ms;
     }
     dr_live_end(&p->all->dr->live);
+    p->told_version = pong->version;
+    p->told_own = pong->own;
+    p->told_ms = now_ms;
 }
 
 /* A primary that was demoted or superseded is heard no more: a promotion need not wait for it. */
@@ -96,6 +139,7 @@ static enum status refused(struct pulse *p, const struct dr_frame *frame)
 static enum status pulse_greet(struct pulse *p)
 {
     struct dr_frame frame = {.type = DR_HELLO};
+    p->told_own = p->reached_own = p->trip_us = 0; /* stamps of another node, perhaps */
     TRY(dr_conn_dial(p->conn, p->address, p->all->tls, dr_conn_now_ms() + FOLLOW_DIAL_MS));
     frame.hello = (struct dr_hello){.protocol = DR_PROTOCOL,
                                     .feature = RLOG_FEATURE,
@@ -112,13 +156,15 @@ static enum status pulse_greet(struct pulse *p)
 
 static enum status ping(struct pulse *p)
 {
-    struct store_pin pin;
     struct dr_frame frame = {.type = DR_PING};
     int64_t sent_ms = dr_conn_now_ms();
-    TRY(store_pin(rlog_store(p->all->host->rlog), "dr pulse", 0, &pin));
-    frame.ping.position = pin.version;
-    store_unpin(&pin);
+    TRY(position_of(p, &frame.ping.position));
+    pulse_settle(p, frame.ping.position);
     frame.ping.stamp = (uint64_t)sent_ms;
+    frame.ping.echo = p->reached_own;
+    frame.ping.held_ms = p->reached_own != 0 ? (uint64_t)(sent_ms - p->reached_ms) : 0;
+    frame.ping.wall_ms = env_wall_ms(p->all->host->env);
+    frame.ping.trip_us = p->trip_us;
     TRY(dr_conn_send(p->conn, &frame, sent_ms + FOLLOW_SEND_MS));
     TRY(dr_conn_receive(p->conn, sent_ms + PULSE_REPLY_MS, &frame));
     if (frame.type != DR_PONG || frame.pong.stamp != (uint64_t)sent_ms)
@@ -132,6 +178,8 @@ static void *pulse_main(void *arg)
     struct pulse *p = arg;
     while (!atomic_load(&p->all->stop)) {
         enum status st = pulse_greet(p);
+        if (st == ST_OK)
+            st = ping(p);
         while (st == ST_OK && pause_for(p, PULSE_EVERY_MS))
             st = ping(p);
         note_peer(p, false);
@@ -151,6 +199,7 @@ enum status pulses_start(struct dr_follow *f, struct pulses **ret_pulses)
     all->host = f->thread->host;
     all->role = f->role;
     all->addresses = f->addresses;
+    all->link_version = f->link_version;
     all->tls = tls_ctx_ref(f->tls);
     for (unsigned i = 0; i < all->addresses.n; i++) {
         struct pulse *p = &all->items[i];
@@ -164,6 +213,18 @@ enum status pulses_start(struct dr_follow *f, struct pulses **ret_pulses)
     }
     *ret_pulses = all;
     return ST_OK;
+}
+
+bool pulses_fit(const struct pulses *all, const struct dr_follow *f)
+{
+    if (all->role.epoch != f->role.epoch || all->link_version != f->link_version ||
+        memcmp(all->role.set, f->role.set, sizeof f->role.set) != 0 ||
+        all->addresses.n != f->addresses.n)
+        return false;
+    for (unsigned i = 0; i < f->addresses.n; i++)
+        if (strcmp(all->addresses.at[i], f->addresses.at[i]) != 0)
+            return false;
+    return true;
 }
 
 void pulses_stop(struct pulses *all)

@@ -19,7 +19,7 @@ struct stream {
     struct rlog_wal_span span;
     uint64_t version;    /* of the state */
     uint64_t checkpoint; /* version whose root the primary asks for; 0: none */
-    int64_t time_ms;     /* cluster time of the newest record of the batch */
+    int64_t time_ms;     /* time in the newest record of the batch */
     int64_t came_ms;     /* when the batch began */
     uint64_t granted;    /* bytes of credit that were used and not granted again */
 };
@@ -44,6 +44,8 @@ static enum status stage_run(struct state_txn *txn, void *arg, int64_t now_ms)
     TRY(dr_role_read(txn, &now));
     if (!follow_unchanged(a->s->f, &now))
         return ST_DENIED;
+    const struct dr_applied applied = {a->s->span.last, a->s->time_ms};
+    TRY(dr_applied_put(txn, &applied));
     state_stage_more(txn, &a->more);
     return ST_OK;
 }
@@ -51,7 +53,6 @@ static enum status stage_run(struct state_txn *txn, void *arg, int64_t now_ms)
 static void note_applied(struct stream *s)
 {
     struct dr_facts *facts = dr_live_begin(&s->f->dr->live);
-    facts->applied_time_ms = s->time_ms;
     facts->wal_bytes += s->batch.len;
     facts->received = s->version;
     dr_live_end(&s->f->dr->live);
@@ -122,7 +123,7 @@ static enum status take_run(struct stream *s, const struct dr_wal *wal)
     TRY(buf_status(&s->batch));
     struct rlog_wal_record record;
     while (rlog_wal_next(&records, &record) == ST_OK)
-        s->time_ms = MAX(s->time_ms, record.time_ms);
+        s->time_ms = record.time_ms;
     return ST_OK;
 }
 
@@ -146,7 +147,10 @@ static enum status take_frame(struct stream *s, const struct dr_frame *frame)
         TRY(apply_batch(s));
         s->checkpoint = frame->checkpoint.version;
         return answer_checkpoint(s);
-    case DR_TOO_OLD: s->f->because = FOLLOW_BEHIND; return ST_CONFLICT;
+    case DR_TOO_OLD:
+        s->f->because = FOLLOW_BEHIND;
+        s->f->verdict = FOLLOW_TOO_OLD;
+        return ST_CONFLICT;
     case DR_DIFFERS: note_differs(s, frame->checkpoint.version); return ST_CONFLICT;
     case DR_REFUSE: return ST_DENIED;
     default: return ST_INVALID;

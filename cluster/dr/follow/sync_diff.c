@@ -10,8 +10,9 @@
  *
  * Exact: nothing but a swap changes replicated keys while the role is syncing, so the clone has the
  * content of the pin that was compared. dr_diff.h says why versions and newest versions follow. The
- * root is computed from the staged tree itself, before the swap, which names that tree: a difference
- * that was overlooked, or a clone that another active node changed, does not become the state. */
+ * root is computed from the staged tree itself, before the swap, which names that tree: a
+ * difference that was overlooked, or a clone that another active node changed, does not become the
+ * state. */
 #include "cluster/dr/follow/sync_internal.h"
 
 #include "base/mem.h"
@@ -159,8 +160,10 @@ static enum status check_staged(struct diff *d)
     store_hash(&staged, BYTES(RLOG_REPLICATED), root);
     enum status st = memcmp(root, d->root, sizeof root) == 0 ? ST_OK : ST_CORRUPT;
     if (st == ST_CORRUPT)
-        trace(TRACE_ERROR, "dr", "the difference to version %" PRIu64 " leads to another root than "
-              "the primary's", y->target);
+        trace(TRACE_ERROR, "dr",
+              "the difference to version %" PRIu64 " leads to another root than "
+              "the primary's",
+              y->target);
     if (st == ST_OK)
         st = read_source(&staged, &y->source);
     if (st == ST_OK)

@@ -1,4 +1,5 @@
-/* Shared by the two kinds of sync: the staged tree, filled transaction by transaction, and its swap. */
+/* Shared by the two kinds of sync: the staged tree, filled transaction by transaction, and its
+ * swap. */
 #ifndef HOLDFAST_CLUSTER_DR_FOLLOW_SYNC_INTERNAL_H
 #define HOLDFAST_CLUSTER_DR_FOLLOW_SYNC_INTERNAL_H
 
@@ -28,7 +29,8 @@ struct sync {
 /* Commit the transaction in y->txn, which is empty afterwards. ST_DENIED: the role changed, or
  * another sync has begun; else as rlog_propose. */
 NODISCARD enum status sync_commit(struct sync *y);
-/* Make room for one more operation of about `bytes` on the staged tree. False: y->st says why not. */
+/* Make room for one more operation of about `bytes` on the staged tree. False: y->st says why not.
+ */
 NODISCARD bool sync_op(struct sync *y, size_t bytes);
 /* Name the version in the role, and learn the record's version for the steps that follow. */
 NODISCARD enum status sync_aim(struct sync *y);

@@ -9,6 +9,8 @@ enum {
     WAL_HEAD = 29,
     SYNC_HEAD = 13,
     LIST_HEAD = 6,
+    PONG_RENEW = 1,
+    PONG_DIFFERS = 2,
     VARINT_MAX = 3, /* bytes of a varint up to 2^21 */
     ADDRESSES_BYTES_MAX = 1 + DR_ADDRESSES_MAX * (VARINT_MAX + DR_ADDRESS_MAX - 1),
 };
@@ -29,6 +31,11 @@ const char *dr_refusal_text(unsigned refusal)
         [DR_REFUSE_BUSY] = "the primary has too many connections",
         [DR_REFUSE_NOT_PRIMARY] = "the cluster is not a primary",
         [DR_REFUSE_SEALED] = "the node of the primary is sealed",
+        [DR_REFUSE_CONFLICT] = "both clusters are primaries of one epoch",
+        [DR_REFUSE_AHEAD] = "the secondary has writes that the primary lacks: the primary went "
+                            "back to an older state",
+        [DR_REFUSE_DIVERGED] = "the secondary has other writes than the primary at the same "
+                               "version: the primary went back to an older state and wrote on",
     };
     return refusal < ARRAY_LEN(texts) && texts[refusal] != NULL ? texts[refusal]
                                                                 : "no known reason";
@@ -115,7 +122,7 @@ static void put_hello(const struct dr_frame *f, struct buf *out)
 {
     const struct dr_hello *hello = &f->hello;
     ASSERT(hello->protocol != 0 && hello->feature != 0 && hello->epoch != 0);
-    ASSERT(hello->purpose >= DR_STREAM && hello->purpose <= DR_DIFF);
+    ASSERT(hello->purpose >= DR_STREAM && hello->purpose <= DR_ANNOUNCE);
     ASSERT(dr_name_id_valid(hello->id));
     buf_add_u16(out, hello->protocol);
     buf_add_u16(out, hello->feature);
@@ -123,6 +130,7 @@ static void put_hello(const struct dr_frame *f, struct buf *out)
     buf_add(out, bytes_of(hello->set, sizeof hello->set));
     buf_add_u64(out, hello->epoch);
     buf_add_u64(out, hello->position);
+    put_ms(out, hello->record_ms);
     buf_add_block(out, bytes_str(hello->id));
 }
 
@@ -135,8 +143,9 @@ static bool take_hello(struct reader *r, struct dr_frame *f)
     take_raw(r, hello->set, sizeof hello->set);
     hello->epoch = reader_u64(r);
     hello->position = reader_u64(r);
+    bool timed = take_ms(r, &hello->record_ms);
     struct bytes id = reader_block(r);
-    if (r->failed || id.len == 0 || id.len >= DR_ID_MAX)
+    if (r->failed || !timed || id.len == 0 || id.len >= DR_ID_MAX)
         return false;
     memcpy(hello->id, id.data, id.len);
     hello->id[id.len] = '\0';
@@ -144,7 +153,7 @@ static bool take_hello(struct reader *r, struct dr_frame *f)
         (void)reader_take(r, reader_left(r)); /* fields of a later protocol */
     /* A zero inside the id shortens the text: refuse it. */
     return hello->protocol != 0 && hello->feature != 0 && hello->epoch != 0 &&
-           hello->purpose >= DR_STREAM && hello->purpose <= DR_DIFF &&
+           hello->purpose >= DR_STREAM && hello->purpose <= DR_ANNOUNCE &&
            strlen(hello->id) == id.len && dr_name_id_valid(hello->id);
 }
 
@@ -190,14 +199,21 @@ static void put_ping(const struct dr_frame *f, struct buf *out)
 {
     buf_add_u64(out, f->ping.stamp);
     buf_add_u64(out, f->ping.position);
-    put_ms(out, f->ping.applied_ms);
+    buf_add_u64(out, f->ping.echo);
+    buf_add_u64(out, f->ping.held_ms);
+    put_ms(out, f->ping.wall_ms);
+    buf_add_u64(out, f->ping.trip_us);
 }
 
 static bool take_ping(struct reader *r, struct dr_frame *f)
 {
     f->ping.stamp = reader_u64(r);
     f->ping.position = reader_u64(r);
-    return take_ms(r, &f->ping.applied_ms);
+    f->ping.echo = reader_u64(r);
+    f->ping.held_ms = reader_u64(r);
+    bool timed = take_ms(r, &f->ping.wall_ms);
+    f->ping.trip_us = reader_u64(r);
+    return timed;
 }
 
 static void put_cert_request(const struct dr_frame *f, struct buf *out)
@@ -379,9 +395,15 @@ static bool take_sync_end(struct reader *r, struct dr_frame *f)
 static void put_pong(const struct dr_frame *f, struct buf *out)
 {
     buf_add_u64(out, f->pong.stamp);
+    ASSERT(f->pong.own != 0);
     buf_add_u64(out, f->pong.version);
     put_ms(out, f->pong.time_ms);
-    buf_add_u8(out, f->pong.renew);
+    buf_add_u64(out, f->pong.own);
+    put_ms(out, f->pong.wall_ms);
+    buf_add_u64(out, f->pong.behind);
+    buf_add_u64(out, f->pong.verified);
+    buf_add_u8(out,
+               (uint8_t)((f->pong.renew ? PONG_RENEW : 0) | (f->pong.differs ? PONG_DIFFERS : 0)));
     put_addresses(out, &f->pong.addresses);
 }
 
@@ -391,9 +413,16 @@ static bool take_pong(struct reader *r, struct dr_frame *f)
     f->pong.version = reader_u64(r);
     if (!take_ms(r, &f->pong.time_ms))
         return false;
-    uint8_t renew = reader_u8(r);
-    f->pong.renew = renew == 1;
-    return renew <= 1 && take_addresses(r, &f->pong.addresses);
+    f->pong.own = reader_u64(r);
+    if (!take_ms(r, &f->pong.wall_ms))
+        return false;
+    f->pong.behind = reader_u64(r);
+    f->pong.verified = reader_u64(r);
+    uint8_t flags = reader_u8(r);
+    f->pong.renew = (flags & PONG_RENEW) != 0;
+    f->pong.differs = (flags & PONG_DIFFERS) != 0;
+    return f->pong.own != 0 && flags <= (PONG_RENEW | PONG_DIFFERS) &&
+           take_addresses(r, &f->pong.addresses);
 }
 
 static void put_cert(const struct dr_frame *f, struct buf *out)
@@ -458,7 +487,7 @@ static const struct dr_type_row type_rows[] = {
     [DR_CREDIT] = {DR_SECONDARY, 8, put_credit, take_credit},
     [DR_ACK] = {DR_SECONDARY, 16, put_ack, take_ack},
     [DR_ROOT] = {DR_SECONDARY, 8 + DR_ROOT_BYTES, put_root, take_root},
-    [DR_PING] = {DR_SECONDARY, 24, put_ping, take_ping},
+    [DR_PING] = {DR_SECONDARY, 48, put_ping, take_ping},
     [DR_CERT_REQUEST] = {DR_SECONDARY, VARINT_MAX + DR_PUBLIC_MAX, put_cert_request,
                          take_cert_request},
     [DR_WELCOME] = {DR_PRIMARY, 44 + ADDRESSES_BYTES_MAX, put_welcome, take_welcome},
@@ -469,7 +498,7 @@ static const struct dr_type_row type_rows[] = {
     [DR_SYNC_BEGIN] = {DR_PRIMARY, 32, put_sync_begin, take_sync_begin},
     [DR_SYNC_DATA] = {DR_PRIMARY, SYNC_HEAD + DR_RAW_MAX, put_sync_data, take_sync_data},
     [DR_SYNC_END] = {DR_PRIMARY, 12, put_sync_end, take_sync_end},
-    [DR_PONG] = {DR_PRIMARY, 25 + ADDRESSES_BYTES_MAX, put_pong, take_pong},
+    [DR_PONG] = {DR_PRIMARY, 57 + ADDRESSES_BYTES_MAX, put_pong, take_pong},
     [DR_CERT] = {DR_PRIMARY, VARINT_MAX + DR_CERT_MAX, put_cert, take_cert},
     [DR_DIFF_ASK] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},
     [DR_DIFF_WANT] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},

@@ -59,7 +59,13 @@ enum dr_type {
 };
 
 /* The one purpose of a connection. */
-enum dr_purpose { DR_STREAM = 1, DR_SYNC = 2, DR_HEARTBEAT = 3, DR_DIFF = 4 };
+enum dr_purpose {
+    DR_STREAM = 1,
+    DR_SYNC = 2,
+    DR_HEARTBEAT = 3,
+    DR_DIFF = 4,
+    DR_ANNOUNCE = 5, /* a primary tells its epoch to a cluster that it followed; no more frames */
+};
 
 struct dr_hello {
     uint16_t protocol; /* newest protocol that the secondary speaks */
@@ -68,6 +74,7 @@ struct dr_hello {
     uint8_t set[DR_SET_BYTES];
     uint64_t epoch;    /* 1 or more */
     uint64_t position; /* version of the secondary's state */
+    int64_t record_ms; /* time in the record that made this version; 0: not known */
     char id[DR_ID_MAX];
 };
 
@@ -86,9 +93,12 @@ struct dr_root {
 };
 
 struct dr_ping {
-    uint64_t stamp;     /* the secondary's own, which PONG repeats */
-    uint64_t position;  /* version of the secondary's state */
-    int64_t applied_ms; /* cluster time of that version, since 1970; 0: not known */
+    uint64_t stamp;    /* the secondary's own, which PONG repeats */
+    uint64_t position; /* version of the secondary's state */
+    uint64_t echo;     /* stamp of the newest PONG whose version the state has reached; 0: none */
+    uint64_t held_ms;  /* time since it was reached */
+    int64_t wall_ms;   /* clock of the secondary's node, since 1970 */
+    uint64_t trip_us;  /* from the last PING to its PONG; 0: not measured */
 };
 
 /* Cluster ports of the nodes, each "host:port". */
@@ -118,6 +128,9 @@ enum dr_refusal {
     DR_REFUSE_BUSY,        /* too many connections */
     DR_REFUSE_NOT_PRIMARY, /* the cluster is not a primary */
     DR_REFUSE_SEALED,      /* the node is sealed */
+    DR_REFUSE_CONFLICT,    /* both clusters are primaries of one epoch */
+    DR_REFUSE_AHEAD,       /* the secondary has versions that the primary does not have */
+    DR_REFUSE_DIVERGED,    /* the secondary has another record of its version than the primary */
 };
 /* The refusal as text; never NULL. */
 const char *dr_refusal_text(unsigned refusal);
@@ -161,10 +174,15 @@ struct dr_sync_end {
 };
 
 struct dr_pong {
-    uint64_t stamp;   /* stamp of the PING */
-    uint64_t version; /* version of the primary's state */
-    int64_t time_ms;  /* cluster time of the primary, since 1970 */
-    bool renew;       /* the secondary shall request a new certificate */
+    uint64_t stamp;    /* stamp of the PING */
+    uint64_t version;  /* version of the primary's state */
+    int64_t time_ms;   /* cluster time of the primary, since 1970 */
+    uint64_t own;      /* the primary's own stamp, which the next PING repeats as `echo`; not 0 */
+    int64_t wall_ms;   /* clock of the primary's node, since 1970 */
+    uint64_t behind;   /* bytes of records that the secondary lacks and this node still has */
+    uint64_t verified; /* newest version at which this node found both roots equal; 0: none */
+    bool renew;        /* the secondary shall request a new certificate */
+    bool differs;      /* the roots differed at the last comparison */
     struct dr_addresses addresses;
 };
 

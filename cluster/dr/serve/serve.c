@@ -7,13 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Epochs are told to secondaries that this cluster knows: 0 says nothing. */
 static bool refuse(struct dr_refuse *r, enum dr_refusal code, uint64_t epoch)
 {
     *r = (struct dr_refuse){.code = (uint8_t)code, .epoch = epoch};
     return false;
 }
 
-/* The record of the secondary, which must be the one that its certificate was made for. */
+/* The record of the secondary, which must be the one that its certificate was made for. ST_OK: it
+ * may be served. ST_DENIED: a former secondary, which is believed and not served. ST_NOT_FOUND. */
 static enum status find_record(struct dr_session *s, const struct store_pin *pin)
 {
     CLEANUP(buf_done) struct buf record = {0};
@@ -21,25 +23,52 @@ static enum status find_record(struct dr_session *s, const struct store_pin *pin
     struct dr_secondary secondary;
     int len = snprintf(key, sizeof key, "%s%s", DR_SECONDARY_PREFIX, s->peer.name.id);
     ASSERT(len > 0 && (size_t)len < sizeof key); /* ids are bounded */
-    TRY(dr_reader_read(&s->reader, pin, bytes_str(key), &record));
-    TRY(dr_secondary_decode(bytes_str(s->peer.name.id), buf_bytes(&record), &secondary));
-    bool fits =
-        secondary.activated_ms != 0 && memcmp(secondary.key_sha256, s->peer.key_sha256, 32) == 0;
-    return fits ? ST_OK : ST_NOT_FOUND;
+    enum status st = dr_reader_read(&s->reader, pin, bytes_str(key), &record);
+    if (st == ST_OK) {
+        TRY(dr_secondary_decode(bytes_str(s->peer.name.id), buf_bytes(&record), &secondary));
+        if (dr_secondary_has_key(&secondary, s->peer.key_sha256)) {
+            s->renewed = memcmp(secondary.key_sha256, s->peer.key_sha256, 32) != 0;
+            return ST_OK;
+        }
+        st = ST_NOT_FOUND;
+    }
+    if (st == ST_NOT_FOUND && dr_former_at(pin, s->peer.key_sha256))
+        return ST_DENIED;
+    return st;
 }
 
-/* A cluster of the set that has a higher epoch than this primary was promoted meanwhile. Its claim
- * counts, because the secondary was not revoked: the caller has found its record. */
-static bool hear_epoch(struct dr_session *s, struct dr_refuse *ret_refuse)
+/* Whether a claim of a higher epoch counts here: a primary, and a cluster that was demoted. */
+static bool is_listening(const struct dr_role *role)
 {
-    uint64_t theirs = s->hello.epoch, ours = s->role.epoch;
-    if (theirs > DR_EPOCH_MAX)
-        return refuse(ret_refuse, DR_REFUSE_EPOCH, ours);
-    if (theirs > ours) {
-        dr_hear_epoch(s->dr, theirs, s->hello.id);
-        return refuse(ret_refuse, DR_REFUSE_SUPERSEDED, ours);
+    return role->mode == DR_MODE_PRIMARY || dr_was_demoted(role);
+}
+
+/* A cluster that has a higher epoch was promoted meanwhile. Its claim counts, because it was not
+ * revoked: the caller has found its record. Returns the highest epoch that is known. */
+static uint64_t hear_epoch(struct dr_session *s)
+{
+    struct dr_heard heard = {.epoch = s->hello.epoch};
+    if (heard.epoch > s->role.epoch && heard.epoch <= DR_EPOCH_MAX && is_listening(&s->role)) {
+        memcpy(heard.set, s->role.set, sizeof heard.set);
+        memcpy(heard.id, s->peer.name.id, sizeof heard.id);
+        memcpy(heard.key_sha256, s->peer.key_sha256, sizeof heard.key_sha256);
+        dr_epoch_note(s->dr, &heard);
     }
-    return theirs == ours ? true : refuse(ret_refuse, DR_REFUSE_EPOCH, ours);
+    return dr_epoch_known(s->dr, &s->role);
+}
+
+/* Reply to the announcement of another primary. */
+static bool judge_announcement(struct dr_session *s, uint64_t epoch, struct dr_refuse *ret_refuse)
+{
+    uint64_t theirs = s->hello.epoch;
+    if (s->role.mode != DR_MODE_PRIMARY)
+        return refuse(ret_refuse, DR_REFUSE_NOT_PRIMARY, epoch);
+    if (s->role.phase == DR_PHASE_SUPERSEDED || theirs > s->role.epoch)
+        return refuse(ret_refuse, DR_REFUSE_SUPERSEDED, epoch);
+    if (theirs < s->role.epoch)
+        return refuse(ret_refuse, DR_REFUSE_EPOCH, epoch);
+    dr_live_conflict(&s->dr->live, theirs, s->peer.name.id);
+    return refuse(ret_refuse, DR_REFUSE_CONFLICT, epoch);
 }
 
 /* A demoted cluster still serves the writes that it made, and nothing else. */
@@ -49,32 +78,46 @@ static bool is_served(const struct dr_session *s)
            (dr_was_demoted(&s->role) && s->hello.purpose == DR_STREAM);
 }
 
+/* Judge a secondary whose certificate counts. */
+static bool judge_known(struct dr_session *s, bool former, struct dr_refuse *ret_refuse)
+{
+    const struct dr_hello *hello = &s->hello;
+    uint64_t epoch = hear_epoch(s);
+    if (hello->purpose == DR_ANNOUNCE)
+        return judge_announcement(s, epoch, ret_refuse);
+    if (!is_served(s))
+        return refuse(ret_refuse, DR_REFUSE_NOT_PRIMARY, epoch);
+    if (former)
+        return refuse(ret_refuse, DR_REFUSE_ID, epoch);
+    if (s->role.phase == DR_PHASE_SUPERSEDED || epoch > s->role.epoch)
+        return refuse(ret_refuse, DR_REFUSE_SUPERSEDED, epoch);
+    if (hello->epoch != s->role.epoch) /* lower, or higher than any that is believed */
+        return refuse(ret_refuse, DR_REFUSE_EPOCH, epoch);
+    uint16_t level = atomic_load_explicit(&s->dr->host->feature, memory_order_acquire);
+    if (hello->feature < level)
+        return refuse(ret_refuse, DR_REFUSE_FEATURE, epoch);
+    return true;
+}
+
 static bool judge_at(struct dr_session *s, const struct store_pin *pin,
                      struct dr_refuse *ret_refuse)
 {
     const struct dr_hello *hello = &s->hello;
     if (barrier_is_sealed(s->dr->host->barrier))
         return refuse(ret_refuse, DR_REFUSE_SEALED, 0);
-    if (dr_role_at(pin, &s->role) != ST_OK || !is_served(s))
-        return refuse(ret_refuse, DR_REFUSE_NOT_PRIMARY, s->role.epoch);
+    if (dr_role_at(pin, &s->role) != ST_OK || s->role.mode == DR_MODE_DISABLED)
+        return refuse(ret_refuse, DR_REFUSE_NOT_PRIMARY, 0);
     if (memcmp(hello->set, s->role.set, sizeof hello->set) != 0)
-        return refuse(ret_refuse, DR_REFUSE_SET, s->role.epoch);
+        return refuse(ret_refuse, DR_REFUSE_SET, 0);
     if (strcmp(hello->id, s->peer.name.id) != 0 ||
         memcmp(s->peer.name.set, s->role.set, sizeof s->role.set) != 0)
-        return refuse(ret_refuse, DR_REFUSE_ID, s->role.epoch);
+        return refuse(ret_refuse, DR_REFUSE_ID, 0);
     enum status st = find_record(s, pin);
     if (st == ST_NOT_FOUND)
-        return refuse(ret_refuse, DR_REFUSE_REVOKED, s->role.epoch);
-    if (st != ST_OK)
+        return refuse(ret_refuse, DR_REFUSE_REVOKED, 0);
+    if (st != ST_OK && st != ST_DENIED)
         return refuse(ret_refuse, st == ST_SEALED ? DR_REFUSE_SEALED : DR_REFUSE_BUSY, 0);
-    if (s->role.phase == DR_PHASE_SUPERSEDED && hello->epoch <= s->role.epoch)
-        return refuse(ret_refuse, DR_REFUSE_SUPERSEDED, s->role.epoch);
-    if (!hear_epoch(s, ret_refuse))
-        return false;
-    uint16_t level = atomic_load_explicit(&s->dr->host->feature, memory_order_acquire);
-    if (hello->feature < level)
-        return refuse(ret_refuse, DR_REFUSE_FEATURE, s->role.epoch);
-    return true;
+    return judge_known(s, st == ST_DENIED, ret_refuse);
 }
 
 bool dr_session_judge(struct dr_session *s, struct dr_refuse *ret_refuse)
@@ -92,8 +135,9 @@ bool dr_session_judge(struct dr_session *s, struct dr_refuse *ret_refuse)
 static enum status send_refusal(struct dr_session *s, const struct dr_refuse *why)
 {
     struct dr_frame frame = {.type = DR_REFUSE, .refuse = *why};
-    trace(TRACE_INFO, "dr", "secondary %s at %s is refused: %s", s->peer.name.id,
-          dr_conn_address(s->conn), dr_refusal_text(why->code));
+    trace(s->hello.purpose == DR_ANNOUNCE ? TRACE_DEBUG : TRACE_INFO, "dr",
+          "secondary %s at %s is refused: %s", s->peer.name.id, dr_conn_address(s->conn),
+          dr_refusal_text(why->code));
     enum status st = dr_conn_send(s->conn, &frame, dr_conn_now_ms() + DR_HELLO_MS);
     return st == ST_OK ? ST_DENIED : st;
 }
@@ -115,7 +159,7 @@ void dr_session_addresses(struct dr_session *s, struct dr_addresses *ret)
         trace(TRACE_WARN, "dr", "the configured address %s is left out", s->role.address);
 }
 
-void dr_session_heard(struct dr_session *s, const struct dr_ping *ping)
+void dr_session_heard(struct dr_session *s, uint64_t position)
 {
     struct dr_facts *facts = dr_live_begin(&s->dr->live);
     struct dr_peer *peer = dr_live_peer(facts, s->peer.name.id, "");
@@ -125,8 +169,7 @@ void dr_session_heard(struct dr_session *s, const struct dr_ping *ping)
         peer->connected = true;
         peer->heard_ms = (uint64_t)dr_conn_now_ms();
         peer->heard_wall_ms = env_wall_ms(s->dr->host->env);
-        peer->position = MAX(peer->position, ping->position);
-        peer->position_ms = MAX(peer->position_ms, ping->applied_ms);
+        peer->position = MAX(peer->position, position);
     }
     dr_live_end(&s->dr->live);
 }
@@ -158,7 +201,9 @@ static enum status receive_hello(struct dr_session *s)
         return ST_INVALID;
     s->hello = frame.hello;
     s->position = frame.hello.position;
-    return dr_session_judge(s, &why) ? welcome(s) : send_refusal(s, &why);
+    if (!dr_session_judge(s, &why) || !dr_session_place(s, &why))
+        return send_refusal(s, &why);
+    return welcome(s);
 }
 
 static enum status session_run(struct dr_session *s)

@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_CLUSTER_DR_SERVE_SERVE_INTERNAL_H
 #define HOLDFAST_CLUSTER_DR_SERVE_SERVE_INTERNAL_H
 
+#include "cluster/dr/former.h"
 #include "cluster/dr/link/dr_conn.h"
 #include "cluster/dr/reader.h"
 #include "cluster/dr/records.h"
@@ -23,18 +24,23 @@ struct dr_session {
     struct dr_hello hello;
     struct dr_reader reader;
     struct dr_role role; /* as it was judged last */
+    bool renewed;        /* the certificate is the next one of its record */
     int64_t judged_ms;   /* when, by dr_conn_now_ms */
     uint64_t position;   /* version that the secondary has confirmed */
 };
 
 /* Whether the secondary may be served now; else *ret_refuse says why, with a code that is not 0. */
 NODISCARD bool dr_session_judge(struct dr_session *s, struct dr_refuse *ret_refuse);
+/* Whether a stream may begin at the secondary's version, with the same answer. The state of this
+ * node may be behind that of the node that the secondary followed before: then it is asked for
+ * first. */
+NODISCARD bool dr_session_place(struct dr_session *s, struct dr_refuse *ret_refuse);
 /* Judge again if that is due. ST_DENIED: a REFUSE was sent, and the session ends. */
 NODISCARD enum status dr_session_check(struct dr_session *s);
 /* The fields of a WELCOME or PONG that tell where the primary stands. */
 void dr_session_addresses(struct dr_session *s, struct dr_addresses *ret);
-/* Note a sign of life of the secondary. */
-void dr_session_heard(struct dr_session *s, const struct dr_ping *ping);
+/* Note a sign of life of the secondary, whose state has the version `position`. */
+void dr_session_heard(struct dr_session *s, uint64_t position);
 
 /* The state at a pin, or parts of it, on the way to a secondary: written into a file without a name,
  * then sent at the secondary's pace (serve_sync.c). Begins with `s` alone. */

@@ -5,16 +5,50 @@
 
 enum { PULSE_WAIT_MS = 500, PULSE_SILENCE_MS = 15000 };
 
+/* The echo of our own stamp tells how old the newest version is that the secondary has, whatever
+ * the clock of its node says. Adds to the reply what this node found about the roots. */
+static void note_ping(struct dr_session *s, const struct dr_ping *ping, struct dr_pong *pong)
+{
+    uint64_t now_ms = (uint64_t)dr_conn_now_ms();
+    bool sane = ping->echo != 0 && ping->echo <= now_ms && ping->held_ms <= now_ms - ping->echo;
+    dr_session_heard(s, ping->position);
+    struct dr_facts *facts = dr_live_begin(&s->dr->live);
+    struct dr_peer *peer = dr_live_peer(facts, s->peer.name.id, "");
+    if (peer != NULL) {
+        peer->lag_ms = sane ? (int64_t)(now_ms - ping->echo - ping->held_ms) : -1;
+        peer->behind_bytes = pong->behind;
+        pong->verified = peer->verified;
+        pong->differs = peer->differs;
+        peer->round_trip_us = MIN(ping->trip_us, (uint64_t)PULSE_SILENCE_MS * 1000);
+        peer->skew_ms =
+            ping->wall_ms + (int64_t)(peer->round_trip_us / 2000) - env_wall_ms(s->dr->host->env);
+    }
+    dr_live_end(&s->dr->live);
+}
+
+/* Bytes of records that this node has and the secondary lacks. */
+static uint64_t bytes_behind(const struct dr_session *s, uint64_t position)
+{
+    struct rlog_wal_place place;
+    enum status st = rlog_wal_find(rlog_wal(s->dr->host->rlog), position, &place);
+    return st == ST_OK || st == ST_CONFLICT ? place.behind : 0;
+}
+
 static enum status send_pong(struct dr_session *s, const struct dr_ping *ping)
 {
     struct rlog_wal_stats wal;
     struct dr_frame frame = {.type = DR_PONG};
+    uint64_t own = (uint64_t)dr_conn_now_ms(); /* before the version: the age is never too low */
     rlog_wal_stats(rlog_wal(s->dr->host->rlog), &wal);
     frame.pong = (struct dr_pong){
         .stamp = ping->stamp,
         .version = wal.last,
         .time_ms = s->dr->host->calls->time_ms(s->dr->host),
+        .own = MAX(own, 1U),
+        .wall_ms = env_wall_ms(s->dr->host->env),
+        .behind = bytes_behind(s, ping->position),
     };
+    note_ping(s, ping, &frame.pong);
     dr_session_addresses(s, &frame.pong.addresses);
     return dr_conn_send(s->conn, &frame, dr_conn_now_ms() + DR_SEND_MS);
 }
@@ -41,7 +75,6 @@ static enum status pulse(struct dr_session *s)
         if (frame.type != DR_PING)
             return ST_INVALID;
         heard_ms = dr_conn_now_ms();
-        dr_session_heard(s, &frame.ping);
         TRY(send_pong(s, &frame.ping));
     }
 }

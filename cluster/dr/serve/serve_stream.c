@@ -103,7 +103,7 @@ static enum status heed_frame(struct stream *t, const struct dr_frame *frame)
         if (frame->ack.version > t->sent)
             return ST_INVALID;
         s->position = MAX(s->position, frame->ack.version);
-        dr_session_heard(s, &(struct dr_ping){.position = s->position});
+        dr_session_heard(s, s->position);
         return ST_OK;
     case DR_ROOT: return check_compare(t, &frame->root);
     default: return ST_INVALID;

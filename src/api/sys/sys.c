@@ -68,6 +68,7 @@ static const struct node_duty sys_duties[] = {
 static const struct node_service sys_services[] = {
     {.name = "snapshots by a schedule", .run = sys_autosnap_run},
     {.name = "DR primary", .run = sys_dr_keep},
+    {.name = "DR primary that was", .run = sys_dr_keep, .standing = true},
     {.name = "DR herald", .run = sys_dr_herald},
     {.name = "DR secondary", .run = sys_dr_follow, .standing = true},
 };

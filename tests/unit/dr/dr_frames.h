@@ -30,10 +30,12 @@ static const struct golden_frame golden_frames[] = {
                          .set = SET16,
                          .epoch = 3,
                          .position = 0x0102030405060708,
+                         .record_ms = 1000,
                          .id = "east-1"}},
-     GOLDEN("\x2c\0\0\0\x01"
+     GOLDEN("\x34\0\0\0\x01"
             "\1\0\4\0\2" SET16_WIRE "\3\0\0\0\0\0\0\0"
             "\x08\x07\x06\x05\x04\x03\x02\x01"
+            "\xe8\3\0\0\0\0\0\0"
             "\6east-1")},
     {.frame = {.type = DR_CREDIT, .credit = {0x400000}},
      GOLDEN("\x08\0\0\0\x02"
@@ -47,9 +49,10 @@ static const struct golden_frame golden_frames[] = {
                                  16, [31] = 255}}},
      GOLDEN("\x28\0\0\0\x04"
             "\x4d\0\0\0\0\0\0\0" ROOT32_WIRE)},
-    {.frame = {.type = DR_PING, .ping = {5, 77, 1000}},
-     GOLDEN("\x18\0\0\0\x05"
-            "\5\0\0\0\0\0\0\0\x4d\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0")},
+    {.frame = {.type = DR_PING, .ping = {5, 77, 6, 7, 1000, 8}},
+     GOLDEN("\x30\0\0\0\x05"
+            "\5\0\0\0\0\0\0\0\x4d\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0"
+            "\7\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0\x08\0\0\0\0\0\0\0")},
     {.frame = {.type = DR_CERT_REQUEST, .cert_request = {{(const uint8_t *)"key", 3}}},
      GOLDEN("\x04\0\0\0\x06"
             "\3key")},
@@ -95,10 +98,15 @@ static const struct golden_frame golden_frames[] = {
                .pong = {.stamp = 5,
                         .version = 99,
                         .time_ms = 1000,
+                        .own = 6,
+                        .wall_ms = 1001,
+                        .behind = 7,
+                        .verified = 9,
                         .renew = true,
                         .addresses = {1, {"a:8201"}}}},
-     GOLDEN("\x21\0\0\0\x18"
-            "\5\0\0\0\0\0\0\0\x63\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0\1"
+     GOLDEN("\x41\0\0\0\x18"
+            "\5\0\0\0\0\0\0\0\x63\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0"
+            "\6\0\0\0\0\0\0\0\xe9\3\0\0\0\0\0\0\7\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\1"
             "\1\6a:8201")},
     {.frame = {.type = DR_CERT, .cert = {{(const uint8_t *)"pem", 3}}},
      GOLDEN("\x04\0\0\0\x19"

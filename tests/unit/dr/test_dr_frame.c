@@ -115,7 +115,7 @@ static void a_length_above_the_types_is_refused(void **ctx)
         {DR_CREDIT, 8},
         {DR_ACK, 16},
         {DR_ROOT, 40},
-        {DR_PING, 24},
+        {DR_PING, 48},
         {DR_CERT_REQUEST, 1027},
         {DR_WELCOME, 4301},
         {DR_REFUSE, 524},
@@ -125,7 +125,7 @@ static void a_length_above_the_types_is_refused(void **ctx)
         {DR_SYNC_BEGIN, 32},
         {DR_SYNC_DATA, 1048576 + 13},
         {DR_SYNC_END, 12},
-        {DR_PONG, 4282},
+        {DR_PONG, 4314},
         {DR_CERT, 16387},
     };
     (void)ctx;
@@ -151,15 +151,16 @@ static void fields_out_of_bounds_are_refused(void **ctx)
         {DR_HELLO, 0, 2, "\0\0"},                                /* protocol 0 */
         {DR_HELLO, 2, 2, "\0\0"},                                /* feature 0 */
         {DR_HELLO, 4, 1, "\0"},                                  /* purpose 0 */
-        {DR_HELLO, 4, 1, "\5"},                                  /* no such purpose */
+        {DR_HELLO, 4, 1, "\6"},                                  /* no such purpose */
         {DR_HELLO, 21, 8, "\0\0\0\0\0\0\0\0"},                   /* epoch 0 */
-        {DR_HELLO, 37, 1, "\0"},                                 /* an id without bytes */
-        {DR_HELLO, 38, 1, "-"},                                  /* a bad first character */
-        {DR_HELLO, 39, 1, "\0"},                                 /* a zero in the id */
-        {DR_HELLO, 40, 1, "/"},                                  /* another path */
+        {DR_HELLO, 37, 8, "\0\0\0\0\0\0\0\xff"},                 /* a negative time */
+        {DR_HELLO, 45, 1, "\0"},                                 /* an id without bytes */
+        {DR_HELLO, 46, 1, "-"},                                  /* a bad first character */
+        {DR_HELLO, 47, 1, "\0"},                                 /* a zero in the id */
+        {DR_HELLO, 48, 1, "/"},                                  /* another path */
         {DR_CREDIT, 0, 8, "\0\0\0\0\0\0\0\0"},                   /* no credit */
-        {DR_PING, 16, 8, "\0\0\0\0\0\0\0\xff"},                  /* a negative time */
-        {DR_PING, 16, 8, "\0\0\0\0\0\0\1\0"},                    /* a time after the year 9999 */
+        {DR_PING, 32, 8, "\0\0\0\0\0\0\0\xff"},                  /* a negative time */
+        {DR_PING, 32, 8, "\0\0\0\0\0\0\1\0"},                    /* a time after the year 9999 */
         {DR_CERT_REQUEST, 0, 1, "\0"},                           /* no key */
         {DR_WELCOME, 0, 2, "\0\0"},                              /* protocol 0 */
         {DR_WELCOME, 0, 2, "\2\0"},                              /* a protocol we do not speak */
@@ -187,8 +188,10 @@ static void fields_out_of_bounds_are_refused(void **ctx)
         {DR_SYNC_BEGIN, 24, 8, "\xff\xff\xff\xff\xff\xff\xff\xff"}, /* a negative time */
         {DR_SYNC_DATA, 0, 8, "\xff\xff\xff\xff\xff\xff\xff\xff"},   /* an offset that wraps */
         {DR_SYNC_DATA, 8, 1, "\2"},                                 /* no such form */
-        {DR_PONG, 24, 1, "\2"},                                     /* neither yes nor no */
-        {DR_PONG, 25, 1, "\x11"},                                   /* 17 addresses */
+        {DR_PONG, 56, 1, "\4"},                                     /* no such flag */
+        {DR_PONG, 24, 8, "\0\0\0\0\0\0\0\0"},                       /* no stamp */
+        {DR_PONG, 32, 8, "\0\0\0\0\0\0\0\xff"},                     /* a negative time */
+        {DR_PONG, 57, 1, "\x11"},                                   /* 17 addresses */
         {DR_CERT, 0, 1, "\0"},                                      /* no certificate */
     };
     (void)ctx;
@@ -256,9 +259,9 @@ static void out_of_memory_is_reported(void **ctx)
 static void refusals_have_texts(void **ctx)
 {
     (void)ctx;
-    for (unsigned code = DR_REFUSE_REVOKED; code <= DR_REFUSE_SEALED; code++)
+    for (unsigned code = DR_REFUSE_REVOKED; code <= DR_REFUSE_DIVERGED; code++)
         assert_string_not_equal(dr_refusal_text(code), dr_refusal_text(0));
-    assert_string_equal(dr_refusal_text(DR_REFUSE_SEALED + 1), "no known reason");
+    assert_string_equal(dr_refusal_text(DR_REFUSE_DIVERGED + 1), "no known reason");
     assert_string_equal(dr_refusal_text(255), "no known reason");
 }
 

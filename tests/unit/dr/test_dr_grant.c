@@ -113,10 +113,8 @@ static void one_key_uses_a_secret_and_may_repeat_its_request(void **ctx)
 static void each_check_comes_before_the_next(void **ctx)
 {
     (void)ctx;
-    struct dr_claim claim = {.id = "east",
-                             .secret = "wrong",
-                             .public_pem = BYTES("no key"),
-                             .version = UINT64_MAX};
+    struct dr_claim claim = {
+        .id = "east", .secret = "wrong", .public_pem = BYTES("no key"), .version = UINT64_MAX};
     assert_status(make("east", 1000, 60), ST_OK);
     assert_refused(&claim, 1000 + MINUTE_MS, "knows no such");
     claim.secret = "00000000000000000000000000000000";
@@ -140,13 +138,30 @@ static void each_check_comes_before_the_next(void **ctx)
     assert_status(use(&claim, 2000), ST_OK); /* the refusals have not used the secret up */
 }
 
+/* Else the version of the secondary would fall when it takes the state over. */
+static void the_version_rises_to_the_secondarys(void **ctx)
+{
+    (void)ctx;
+    struct dr_claim claim = good();
+    assert_status(make("east", 1000, 60), ST_OK);
+    claim.version = 900;
+    assert_status(use(&claim, 2000), ST_OK);
+    assert_int_equal(world.m.version, 900);
+    claim.version = 1000; /* the same secondary repeats its request after more writes */
+    assert_status(use(&claim, 2000), ST_OK);
+    assert_int_equal(world.m.version, 1000);
+    claim.version = 5;
+    assert_status(use(&claim, 2000), ST_OK);
+    assert_int_equal(world.m.version, 1000);
+}
+
 static void only_a_running_primary_grants(void **ctx)
 {
     (void)ctx;
     struct dr_claim claim = good();
     assert_status(make("east", 1000, 60), ST_OK);
     begin();
-    assert_status(dr_role_supersede(&txn, 2, &why), ST_OK);
+    assert_status(dr_role_hear(&txn, 2, &why), ST_OK);
     commit();
     assert_refused(&claim, 2000, "not running: superseded");
     begin();
@@ -248,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(one_key_uses_a_secret_and_may_repeat_its_request),
         TEST(each_check_comes_before_the_next),
+        TEST(the_version_rises_to_the_secondarys),
         TEST(only_a_running_primary_grants),
         TEST(an_id_belongs_to_one_secondary),
         TEST(a_primary_has_so_many_secondaries),

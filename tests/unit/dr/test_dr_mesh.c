@@ -195,7 +195,7 @@ static void a_secondary_is_handed_over(void **ctx)
     int64_t until_ms = dr_conn_now_ms() + PATIENCE_MS;
     assert_status(dr_conn_receive(primary, until_ms, &f), ST_OK);
     assert_int_equal(f.type, DR_PING);
-    f = (struct dr_frame){.type = DR_PONG, .pong = {.stamp = f.ping.stamp}};
+    f = (struct dr_frame){.type = DR_PONG, .pong = {.stamp = f.ping.stamp, .own = 1}};
     assert_status(dr_conn_send(primary, &f, until_ms), ST_OK);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_string_equal(dr_conn_error(d.conn), "");

@@ -1,5 +1,5 @@
 /* Health of this node, the active node, the nodes of the cluster. */
-#include "api/sys/sys.h"
+#include "api/sys/replication/sys_dr.h"
 #include "text/encode.h"
 #include "text/time.h"
 
@@ -82,6 +82,7 @@ struct health_out {
     bool initialized, sealed, standby, performance_standby, maintenance, removed_from_cluster;
     const char *replication_performance_mode, *replication_dr_mode;
     int64_t server_time_utc;
+    struct sys_dr_health dr;
     const char *version, *cluster_name, *cluster_id;
     bool ha_connection_healthy, follows, open; /* follows: a standby of an open cluster */
     struct field_strings errors;
@@ -94,6 +95,11 @@ static const struct field health_out_fields[] = {
     FIELD(struct health_out, replication_performance_mode, STRING),
     FIELD(struct health_out, replication_dr_mode, STRING),
     FIELD(struct health_out, server_time_utc, INT),
+    FIELD_NAMED("last_wal", struct health_out, dr.last_wal, UINT, .omit = true,
+                .has = offsetof(struct health_out, dr.takes_part)),
+    FIELD_NAMED("replication_primary_canary_age_ms", struct health_out, dr.canary_age_ms, INT),
+    FIELD_NAMED("clock_skew_ms", struct health_out, dr.clock_skew_ms, INT),
+    FIELD_NAMED("echo_duration_ms", struct health_out, dr.echo_duration_ms, INT),
     FIELD(struct health_out, version, STRING),
     FIELD(struct health_out, maintenance, BOOL, .omit = true),
     FIELD(struct health_out, removed_from_cluster, BOOL, .omit = true),
@@ -128,6 +134,7 @@ static enum status sys_health(struct req *req)
         .replication_performance_mode = "disabled",
         .replication_dr_mode = dr_mode_text(node->dr.mode),
         .server_time_utc = env_wall_ms(req->env) / 1000,
+        .dr = sys_dr_health(req, node),
         .version = req->host->version,
         .maintenance = req->host->maintenance,
         .removed_from_cluster = node->removed,

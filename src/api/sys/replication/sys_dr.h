@@ -52,4 +52,13 @@ NODISCARD enum status sys_dr_name(struct req *req, const struct dr_role *role, c
 NODISCARD enum status sys_dr_addresses(struct req *req, const struct dr_role *role,
                                        struct dr_addresses *ret);
 
+/* The link to the other cluster, as health tells it: of a primary, its secondary that lags most.
+ * Zeros without disaster recovery. */
+struct sys_dr_health {
+    bool takes_part;
+    uint64_t last_wal;
+    int64_t canary_age_ms, clock_skew_ms, echo_duration_ms;
+};
+struct sys_dr_health sys_dr_health(struct req *req, const struct node_status *node);
+
 #endif

@@ -314,14 +314,16 @@ static enum status forget(struct req *req)
     return sys_dr_warn(req, "updated to follow no primary");
 }
 
-/* Check the addresses; `outside` finds out whether they lead to the primary. */
-static enum status begin_addresses(struct req *req, const struct field_strings *given)
+/* Check the addresses; `outside` finds out whether they lead to the primary. A demoted cluster has
+ * no primary, though it may have the link to one that it followed before it was promoted. */
+static enum status begin_addresses(struct req *req, const struct dr_role *role,
+                                   const struct field_strings *given)
 {
     CLEANUP(dr_link_record_done) struct dr_link_record link = {0};
     struct activation *a = req->prepared;
     ASSERT(req != NULL);
     a->addresses = (struct dr_addresses){0};
-    if (dr_link_get(req->txn, &link) == ST_NOT_FOUND)
+    if (role->id[0] == '\0' || dr_link_get(req->txn, &link) == ST_NOT_FOUND)
         return req_fail(req, ST_INVALID,
                         "update_primary_addrs: this secondary has no primary whose address could "
                         "change: give the token of its new primary");
@@ -353,7 +355,7 @@ static enum status sys_dr_update(struct req *req)
     if (addresses && !is_blank(&in->from))
         return req_fail(req, ST_INVALID, "give either token or update_primary_addrs");
     if (addresses)
-        return begin_addresses(req, &in->update_primary_addrs);
+        return begin_addresses(req, &role, &in->update_primary_addrs);
     if (is_blank(&in->from))
         return forget(req);
     TRY(begin_activation(req, bytes_str(in->from.token)));
@@ -383,6 +385,8 @@ static enum status store_addresses(struct req *req)
     struct dr_role role;
     ASSERT(req != NULL);
     TRY(sys_dr_need_secondary(req, &role));
+    if (role.id[0] == '\0')
+        return req_fail(req, ST_BUSY, "the role of this cluster is changing; try again");
     TRY(dr_addresses_add(&stored, bytes_str(a->address)));
     for (unsigned i = 0; i < a->addresses.n; i++)
         if (!dr_addresses_has(&stored, a->addresses.at[i]))

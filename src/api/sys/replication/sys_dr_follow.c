@@ -1,10 +1,10 @@
 /* The services of disaster recovery: the thread that follows the primary on a secondary, and the
  * upkeep of a primary. */
 #include "api/sys/replication/sys_dr_follow.h"
+#include "base/trace.h"
+#include "cluster/dr/epoch.h"
 #include "cluster/dr/follow/follow.h"
 #include "node/service.h"
-
-#include <stdatomic.h>
 
 enum { KEEP_EVERY_MS = 500 };
 
@@ -46,22 +46,32 @@ void sys_dr_herald(struct service *service)
     dr_herald_run(&thread);
 }
 
-/* End this primary, if a secondary that was not revoked told a higher epoch (PROTOCOL R19). */
-static enum status stage_supersede(struct state_txn *txn, void *arg, int64_t now_ms)
+/* Store a higher epoch that a cluster which must be believed told to this node (PROTOCOL R19). */
+static enum status stage_hear(struct state_txn *txn, void *arg, int64_t now_ms)
 {
-    const uint64_t *heard = arg;
+    struct dr_heard *heard = arg;
     struct reason why = {{0}};
-    enum status st = dr_role_supersede(txn, *heard, &why);
     (void)now_ms;
-    return st == ST_INVALID ? ST_OK : st; /* this cluster is no primary of a lower epoch any more */
+    enum status st = dr_epoch_hear(txn, heard, &why);
+    if (st != ST_INVALID)
+        return st;
+    trace(TRACE_INFO, "dr", "epoch %llu of %s is not taken over: %s",
+          (unsigned long long)heard->epoch, heard->id, why.text);
+    return ST_OK;
+}
+
+static void hear(struct service *service, struct dr *dr)
+{
+    struct dr_heard heard;
+    dr_epoch_noted(dr, &heard);
+    if (heard.epoch != 0 && service_transact(service, stage_hear, &heard) == ST_OK)
+        dr_epoch_forget(dr, &heard); /* after a failure the next turn tries again */
 }
 
 void sys_dr_keep(struct service *service)
 {
     struct dr *dr = service_host(service)->dr;
     do {
-        uint64_t heard = atomic_load(&dr->heard_epoch);
-        if (heard != 0 && service_transact(service, stage_supersede, &heard) != ST_OK)
-            continue; /* the next turn tries again */
+        hear(service, dr);
     } while (service_wait(service, KEEP_EVERY_MS));
 }

@@ -12,7 +12,8 @@ struct secondary_out {
     const char *node_id, *api_address, *cluster_address, *connection_status;
     int64_t last_heartbeat, last_seen;
     const char *clock_skew_ms, *last_heartbeat_duration_ms, *replication_primary_canary_age_ms;
-    uint64_t last_remote_wal, last_verified_index;
+    uint64_t last_remote_wal, last_verified_index, lag_entries, lag_bytes;
+    int64_t lag_ms;
     bool named;
 };
 static const struct field secondary_out_fields[] = {
@@ -28,6 +29,12 @@ static const struct field secondary_out_fields[] = {
     FIELD(struct secondary_out, replication_primary_canary_age_ms, STRING),
     FIELD(struct secondary_out, last_remote_wal, UINT),
     FIELD(struct secondary_out, last_verified_index, UINT),
+    FIELD(struct secondary_out, lag_entries, UINT, .omit = true,
+          .has = offsetof(struct secondary_out, named)),
+    FIELD(struct secondary_out, lag_bytes, UINT, .omit = true,
+          .has = offsetof(struct secondary_out, named)),
+    FIELD(struct secondary_out, lag_ms, INT, .omit = true,
+          .has = offsetof(struct secondary_out, named)),
 };
 static const struct schema secondary_schema = SCHEMA(struct secondary_out, secondary_out_fields);
 
@@ -46,8 +53,8 @@ struct dr_status_out {
     bool corrupted_merkle_tree, takes_part, primary, secondary, syncs;
     const char *last_corruption_check_epoch, *last_reindex_epoch, *ssct_generation_counter;
     uint64_t epoch, last_wal, last_dr_wal, last_remote_wal, version, root_version;
-    uint64_t last_verified_index, lag_entries;
-    int64_t lag_ms, last_start, last_heard_ms;
+    uint64_t last_verified_index, lag_entries, lag_bytes;
+    int64_t lag_ms, certificate_expires, last_start, last_heard_ms;
     struct field_strings known_secondaries, known_primary_cluster_addrs;
     struct field_list secondaries, primaries;
     const void *merkle_sync_progress;
@@ -84,7 +91,9 @@ static const struct field dr_status_fields[] = {
     OF(secondary, connection_state, STRING),
     OF(secondary, last_start, TIME, .blank = true),
     OF(secondary, lag_entries, UINT),
+    OF(secondary, lag_bytes, UINT),
     OF(secondary, lag_ms, INT),
+    OF(secondary, certificate_expires, TIME, .blank = true),
     OF(secondary, last_heard_ms, INT),
     OF(secondary, last_verified_index, UINT),
     OF(secondary, difference_syncs, UINT),
@@ -120,6 +129,7 @@ struct status_room {
     const char *addresses[DR_ADDRESSES_MAX];
     struct secondary_out peers[DR_PEERS_MAX];
     char numbers[DR_PEERS_MAX][3][TEXT_INT_MAX];
+    char conflict[512];
     struct progress_out progress;
 };
 
@@ -133,10 +143,8 @@ static const char *number(char room[TEXT_INT_MAX], int64_t n)
 static void fill_peer(struct req *req, struct status_room *r, unsigned i, bool primary)
 {
     const struct dr_peer *p = &r->facts.peers[i];
-    int64_t age_ms = 0;
+    int64_t age_ms = primary ? p->lag_ms : dr_live_age_ms(&r->facts, env_mono_ms(req->env));
     ASSERT(req != NULL);
-    if (primary && p->position < r->node.version && p->position_ms > 0)
-        age_ms = MAX(req->host->node_ops->time_ms(req->host->node) - p->position_ms, 0);
     r->peers[i] = (struct secondary_out){
         .node_id = p->id,
         .named = primary,
@@ -147,17 +155,52 @@ static void fill_peer(struct req *req, struct status_room *r, unsigned i, bool p
         .last_seen = p->heard_wall_ms,
         .clock_skew_ms = number(r->numbers[i][0], p->skew_ms),
         .last_heartbeat_duration_ms = number(r->numbers[i][1], (int64_t)(p->round_trip_us / 1000)),
-        .replication_primary_canary_age_ms = number(r->numbers[i][2], age_ms),
+        .replication_primary_canary_age_ms = number(r->numbers[i][2], MAX(age_ms, 0)),
         .last_remote_wal = p->position,
         .last_verified_index = primary ? p->verified : 0,
+        .lag_bytes = primary ? p->behind_bytes : 0,
+        .lag_entries = primary && r->node.version > p->position ? r->node.version - p->position : 0,
+        .lag_ms = primary && r->node.version > p->position ? MAX(age_ms, 0) : 0,
     };
+}
+
+/* Forget the peers that were revoked. */
+static void keep_known(struct dr_facts *facts)
+{
+    unsigned n = 0;
+    ASSERT(facts->n_known <= DR_PEERS_MAX);
+    for (unsigned i = 0; i < facts->n_peers; i++) {
+        bool known = false;
+        for (unsigned k = 0; k < facts->n_known && !known; k++)
+            known = strcmp(facts->peers[i].id, facts->known_ids[k]) == 0;
+        if (known && n != i)
+            facts->peers[n] = facts->peers[i];
+        n += known;
+    }
+    facts->n_peers = n;
+}
+
+/* Two primaries of one set: both go on, and say so. */
+static void fill_conflict(struct req *req, struct status_room *r, struct dr_status_out *out)
+{
+    const struct dr_conflict *c = dr_live_conflict_of(&r->facts, env_mono_ms(req->env));
+    if (c == NULL || out->reason[0] != '\0')
+        return;
+    int len = snprintf(r->conflict, sizeof r->conflict,
+                       "conflict: another cluster of this set, %s, is a primary of epoch %" PRIu64
+                       "; demote one of the two, and make it follow the other",
+                       c->who, c->epoch);
+    ASSERT(len > 0 && (size_t)len < sizeof r->conflict); /* the name is bounded */
+    out->reason = r->conflict;
 }
 
 static void fill_primary(struct req *req, struct status_room *r, struct dr_status_out *out)
 {
+    fill_conflict(req, r, out);
     ASSERT(req != NULL);
     for (unsigned i = 0; i < r->facts.n_known; i++)
         r->ids[i] = r->facts.known_ids[i];
+    keep_known(&r->facts);
     for (unsigned i = 0; i < r->facts.n_peers; i++) {
         fill_peer(req, r, i, true);
         out->corrupted_merkle_tree |= r->facts.peers[i].differs;
@@ -184,9 +227,12 @@ static void fill_secondary(struct req *req, struct status_room *r, struct dr_sta
     out->last_start = facts->started_wall_ms;
     out->last_remote_wal = r->node.dr.phase == DR_PHASE_SYNCING ? 0 : r->node.version;
     out->lag_entries = lag.entries;
+    out->lag_bytes = lag.bytes;
     out->lag_ms = lag.ms;
+    out->certificate_expires = facts->cert_ends_s * 1000;
     out->last_heard_ms = lag.heard_ms;
     out->last_verified_index = facts->verified;
+    out->corrupted_merkle_tree = facts->differs;
     out->secondary_id = r->node.dr.id;
     out->corrupted_merkle_tree |= facts->differs;
     out->difference_syncs = facts->diff.syncs;
@@ -197,6 +243,8 @@ static void fill_secondary(struct req *req, struct status_room *r, struct dr_sta
     out->lost_writes_file = facts->diff.lost_file;
     if (out->reason[0] == '\0')
         out->reason = facts->why;
+    if (facts->halted && r->node.dr.phase == DR_PHASE_STREAMING)
+        out->state = "idle"; /* the primary refuses this state: people must decide */
     out->syncs = r->node.dr.phase == DR_PHASE_SYNCING;
     r->progress = (struct progress_out){facts->sync.done, facts->sync.total};
     out->merkle_sync_progress = &r->progress;

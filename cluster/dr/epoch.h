@@ -1,0 +1,43 @@
+/* Epochs that this cluster hears of from others (PROTOCOL R19).
+ *
+ *   HELLO of a (former) secondary ──▶ dr_epoch_note, in memory ──▶ dr_epoch_hear, a transaction of
+ *                                                                  the active node
+ *   REFUSE of the primary ───────────────────────────────────────▶ dr_epoch_learn, the same
+ *
+ * 1. A claim is stored only with the record of the one who made it as a precondition: a secondary
+ *    that is revoked meanwhile is not believed.
+ * 2. A claim counts for the set in which it was made, and for no other. */
+#ifndef HOLDFAST_CLUSTER_DR_EPOCH_H
+#define HOLDFAST_CLUSTER_DR_EPOCH_H
+
+#include "cluster/dr/role.h"
+
+/* A claim: the holder of a certificate has this epoch. Epoch 0: there is no claim. */
+struct dr_heard {
+    uint64_t epoch;
+    uint8_t set[DR_SET_BYTES];
+    char id[DR_ID_MAX]; /* of the certificate, as its key */
+    uint8_t key_sha256[32];
+};
+
+/* Stage what a claim means for this cluster: a primary is superseded, an idle secondary takes the
+ * epoch over. ST_INVALID with a reason: the claim is of another set, no higher than the own epoch,
+ * or of somebody whom this cluster does not believe, and nothing was staged. Else as state_put. */
+NODISCARD enum status dr_epoch_hear(struct state_txn *txn, const struct dr_heard *heard,
+                                    struct reason *reason);
+/* Stage the epoch that the primary of this secondary has told in a refusal. `set`: the set that the
+ * secondary named to the primary. Statuses as dr_epoch_hear. */
+NODISCARD enum status dr_epoch_learn(struct state_txn *txn, const uint8_t set[DR_SET_BYTES],
+                                     uint64_t epoch, struct reason *reason);
+
+struct dr;
+/* Note a claim. The highest one of the set of this cluster is kept. Any thread. */
+void dr_epoch_note(struct dr *dr, const struct dr_heard *heard);
+/* The claim that was noted. Any thread. */
+void dr_epoch_noted(struct dr *dr, struct dr_heard *ret_heard);
+/* The claim was dealt with, if it is still the noted one. Any thread. */
+void dr_epoch_forget(struct dr *dr, const struct dr_heard *heard);
+/* The highest epoch that is known in the set of `role`. Any thread. */
+uint64_t dr_epoch_known(struct dr *dr, const struct dr_role *role);
+
+#endif
