@@ -33,10 +33,10 @@ static void tell(const struct dr_role *was, const struct dr_role *is)
 static void settle_heard(struct dr *d, const struct dr_role *role)
 {
     struct dr_heard heard;
-    dr_epoch_noted(d, &heard);
+    dr_epoch_noted(&d->epochs, &heard);
     if (heard.epoch != 0 &&
         (memcmp(heard.set, role->set, sizeof heard.set) != 0 || heard.epoch <= role->epoch))
-        dr_epoch_forget(d, &heard);
+        dr_epoch_forget(&d->epochs, &heard);
     if (d->role.epoch != role->epoch || memcmp(d->role.set, role->set, sizeof role->set) != 0)
         dr_live_agree(&d->live);
 }
@@ -137,6 +137,8 @@ static enum status dr_start(void *self, struct part_host *host)
     host->dr = d;
     list_init(&d->sessions);
     TRY(dr_live_init(&d->live));
+    TRY(dr_epochs_init(&d->epochs));
+    TRY(dr_renewal_init(&d->renewal));
     d->open = pthread_mutex_init(&d->lock, NULL) == 0;
     return d->open ? ST_OK : ST_NOMEM;
 }
@@ -152,6 +154,8 @@ static bool dr_stop(void *self)
 void dr_done(struct dr *d)
 {
     dr_live_done(&d->live);
+    dr_epochs_done(&d->epochs);
+    dr_renewal_done(&d->renewal);
     if (d->open)
         (void)pthread_mutex_destroy(&d->lock); /* no thread holds the lock */
     d->open = false;

@@ -1,10 +1,11 @@
 #include "cluster/dr/epoch.h"
 #include "cluster/dr/former.h"
-#include "cluster/dr/site.h"
 
 #include "base/trace.h"
 
 #include <inttypes.h>
+
+enum { CLAIM_MS = 5000 };
 
 static enum status refuse(struct reason *reason, const char *text)
 {
@@ -49,15 +50,28 @@ enum status dr_epoch_learn(struct state_txn *txn, const uint8_t set[DR_SET_BYTES
     return dr_role_learn(txn, epoch, reason);
 }
 
-static void lock(struct dr *d)
+enum status dr_epochs_init(struct dr_epochs *e)
 {
-    int failed = pthread_mutex_lock(&d->lock);
+    e->open = pthread_mutex_init(&e->lock, NULL) == 0;
+    return e->open ? ST_OK : ST_NOMEM;
+}
+
+void dr_epochs_done(struct dr_epochs *e)
+{
+    if (e->open)
+        (void)pthread_mutex_destroy(&e->lock); /* no thread holds the lock */
+    e->open = false;
+}
+
+static void epochs_lock(struct dr_epochs *e)
+{
+    int failed = pthread_mutex_lock(&e->lock);
     ASSERT(failed == 0);
 }
 
-static void unlock(struct dr *d)
+static void epochs_unlock(struct dr_epochs *e)
 {
-    int failed = pthread_mutex_unlock(&d->lock);
+    int failed = pthread_mutex_unlock(&e->lock);
     ASSERT(failed == 0);
 }
 
@@ -66,39 +80,43 @@ static bool same_set(const struct dr_heard *a, const struct dr_heard *b)
     return memcmp(a->set, b->set, sizeof a->set) == 0;
 }
 
-void dr_epoch_note(struct dr *d, const struct dr_heard *heard)
+void dr_epoch_note(struct dr_epochs *e, const struct dr_heard *heard, uint64_t now_ms)
 {
     ASSERT(heard->epoch != 0 && heard->epoch <= DR_EPOCH_MAX);
-    lock(d);
-    bool newer = !same_set(heard, &d->heard) || heard->epoch > d->heard.epoch;
+    epochs_lock(e);
+    bool newer = !same_set(heard, &e->heard) || heard->epoch > e->heard.epoch;
     if (newer)
-        d->heard = *heard;
-    unlock(d);
+        e->heard = *heard;
+    if (newer || heard->epoch == e->heard.epoch)
+        e->heard_ms = now_ms;
+    epochs_unlock(e);
     if (newer)
         trace(TRACE_WARN, "dr",
               "the cluster with the certificate of secondary %s has epoch %" PRIu64, heard->id,
               heard->epoch);
 }
 
-void dr_epoch_noted(struct dr *d, struct dr_heard *ret_heard)
+void dr_epoch_noted(struct dr_epochs *e, struct dr_heard *ret_heard)
 {
-    lock(d);
-    *ret_heard = d->heard;
-    unlock(d);
+    epochs_lock(e);
+    *ret_heard = e->heard;
+    epochs_unlock(e);
 }
 
-void dr_epoch_forget(struct dr *d, const struct dr_heard *heard)
+void dr_epoch_forget(struct dr_epochs *e, const struct dr_heard *heard)
 {
-    lock(d);
-    if (same_set(heard, &d->heard) && heard->epoch == d->heard.epoch)
-        d->heard = (struct dr_heard){0};
-    unlock(d);
+    epochs_lock(e);
+    if (same_set(heard, &e->heard) && heard->epoch == e->heard.epoch)
+        e->heard = (struct dr_heard){0};
+    epochs_unlock(e);
 }
 
-uint64_t dr_epoch_known(struct dr *d, const struct dr_role *role)
+uint64_t dr_epoch_known(struct dr_epochs *e, const struct dr_role *role, uint64_t now_ms)
 {
-    struct dr_heard heard;
-    dr_epoch_noted(d, &heard);
-    bool ours = memcmp(heard.set, role->set, sizeof heard.set) == 0;
-    return ours ? MAX(role->epoch, heard.epoch) : role->epoch;
+    epochs_lock(e);
+    bool counts =
+        memcmp(e->heard.set, role->set, sizeof role->set) == 0 && now_ms < e->heard_ms + CLAIM_MS;
+    uint64_t heard = counts ? e->heard.epoch : 0;
+    epochs_unlock(e);
+    return MAX(role->epoch, heard);
 }

@@ -12,6 +12,8 @@
 
 #include "cluster/dr/role.h"
 
+#include <pthread.h>
+
 /* A claim: the holder of a certificate has this epoch. Epoch 0: there is no claim. */
 struct dr_heard {
     uint64_t epoch;
@@ -30,14 +32,25 @@ NODISCARD enum status dr_epoch_hear(struct state_txn *txn, const struct dr_heard
 NODISCARD enum status dr_epoch_learn(struct state_txn *txn, const uint8_t set[DR_SET_BYTES],
                                      uint64_t epoch, struct reason *reason);
 
-struct dr;
-/* Note a claim. The highest one of the set of this cluster is kept. Any thread. */
-void dr_epoch_note(struct dr *dr, const struct dr_heard *heard);
-/* The claim that was noted. Any thread. */
-void dr_epoch_noted(struct dr *dr, struct dr_heard *ret_heard);
-/* The claim was dealt with, if it is still the noted one. Any thread. */
-void dr_epoch_forget(struct dr *dr, const struct dr_heard *heard);
-/* The highest epoch that is known in the set of `role`. Any thread. */
-uint64_t dr_epoch_known(struct dr *dr, const struct dr_role *role);
+/* The claim that this node heard and the active node has not stored yet. The functions below are
+ * for any thread. */
+struct dr_epochs {
+    pthread_mutex_t lock;
+    bool open;
+    struct dr_heard heard; /* guarded by the lock, like the next */
+    uint64_t heard_ms;     /* monotonic: when it was noted last */
+};
+/* ST_NOMEM. */
+NODISCARD enum status dr_epochs_init(struct dr_epochs *epochs);
+void dr_epochs_done(struct dr_epochs *epochs);
+/* Note a claim, at `now_ms`, monotonic. Of several in one set, the highest is kept. */
+void dr_epoch_note(struct dr_epochs *epochs, const struct dr_heard *heard, uint64_t now_ms);
+/* The claim that was noted. */
+void dr_epoch_noted(struct dr_epochs *epochs, struct dr_heard *ret_heard);
+/* The claim was dealt with, if it is still the noted one. */
+void dr_epoch_forget(struct dr_epochs *epochs, const struct dr_heard *heard);
+/* The highest epoch that is known in the set of `role`: a claim counts here for a few seconds,
+ * until the active node has stored it, or has refused it because the secondary was revoked. */
+uint64_t dr_epoch_known(struct dr_epochs *epochs, const struct dr_role *role, uint64_t now_ms);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/list.h"
 #include "cluster/dr/epoch.h"
 #include "cluster/dr/live.h"
+#include "cluster/dr/renewal.h"
 #include "cluster/dr/role.h"
 #include "cluster/membership/part.h"
 
@@ -17,6 +18,8 @@ struct dr {
     struct mesh *mesh;   /* the cluster port that was told of it */
     uint64_t listed;     /* newest version of the secondaries' records when they were listed */
     struct dr_live live;
+    struct dr_epochs epochs;
+    struct dr_renewal renewal;
     struct list sessions;
     unsigned n_sessions;
     _Atomic uint64_t files; /* number of files made, for their names */
@@ -24,7 +27,7 @@ struct dr {
     pthread_mutex_t lock;
     bool open;
     struct dr_addresses addresses; /* cluster ports of the members; guarded by the lock */
-    struct dr_heard heard;         /* claim of a higher epoch (epoch.h); guarded by the lock */
+    atomic_bool kept;              /* this node is active, and its service answers renewals */
 };
 
 /* The newest local version at which the role changed. */

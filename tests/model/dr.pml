@@ -242,11 +242,11 @@ inline primary_enable(x, last)
     c[x].whole = 1
 }
 
+/* The link of a cluster that was promoted stays: promoted again, it announces its epoch by it. */
 inline primary_demote(x)
 {
     c[x].mode == PRIMARY ->
     role_write(x, SECONDARY, IDLE, c[x].set, c[x].epoch);
-    link_write(x, 0);
     tokens_end(x, ENDED)
 }
 

@@ -61,6 +61,9 @@ enum status follow_open_link(struct dr_follow *f)
     struct dr_name name;
     TRY(dr_cert_name(own.cert, &name));
     memcpy(f->link_id, name.id, sizeof f->link_id);
+    TRY(cert_not_after(own.cert, &f->cert_ends_s));
+    dr_live_begin(&f->dr->live)->cert_ends_s = f->cert_ends_s;
+    dr_live_end(&f->dr->live);
     tls_ctx_unref(f->tls);
     f->tls = NULL;
     st = dr_cert_tls(&own, &f->tls, &why);
@@ -160,6 +163,25 @@ enum status follow_receive(struct dr_follow *f, struct dr_frame *ret_frame)
     return st;
 }
 
+/* Tell why a connection failed, and how an expired certificate is mended: no heartbeat renews it.
+ */
+static void tell_failure(struct dr_follow *f, const char *address)
+{
+    char text[DR_TEXT_MAX + 1];
+    const char *error = dr_conn_error(f->conn), *advice = "";
+    if (f->cert_ends_s <= env_wall_ms(f->thread->env) / 1000)
+        advice = ". The certificate of this secondary has expired: update-primary with a new token "
+                 "of the primary gives it another one";
+    else if (strstr(error, "expired") != NULL)
+        advice = ". A certificate has expired by the clock of the other side: compare the clocks, "
+                 "and the certificates of both cluster ports; update-primary with a new token of "
+                 "the primary gives this secondary another one";
+    (void)snprintf(text, sizeof text, "%s: %s%s", address,
+                   error[0] != '\0' ? error : "the primary closed the connection",
+                   advice); /* may be cut */
+    follow_tell(f, DR_LINK_FAILED, text);
+}
+
 enum status follow_greet(struct dr_follow *f, enum dr_purpose purpose, uint64_t position)
 {
     struct dr_frame frame = {.type = DR_HELLO};
@@ -169,9 +191,7 @@ enum status follow_greet(struct dr_follow *f, enum dr_purpose purpose, uint64_t 
     follow_tell(f, DR_LINK_CONNECTING, NULL);
     enum status st = dr_conn_dial(f->conn, address, f->tls, dr_conn_now_ms() + FOLLOW_DIAL_MS);
     if (st != ST_OK) {
-        char text[DR_TEXT_MAX + 1];
-        (void)snprintf(text, sizeof text, "%s: %s", address, dr_conn_error(f->conn));
-        follow_tell(f, DR_LINK_FAILED, text);
+        tell_failure(f, address);
         return st;
     }
     frame.hello = (struct dr_hello){.protocol = DR_PROTOCOL,
@@ -182,8 +202,14 @@ enum status follow_greet(struct dr_follow *f, enum dr_purpose purpose, uint64_t 
                                     .record_ms = f->record_ms};
     memcpy(frame.hello.set, f->role.set, sizeof frame.hello.set);
     memcpy(frame.hello.id, f->role.id, sizeof frame.hello.id);
-    TRY(dr_conn_send(f->conn, &frame, dr_conn_now_ms() + FOLLOW_SEND_MS));
-    TRY(follow_receive(f, &frame));
+    st = dr_conn_send(f->conn, &frame, dr_conn_now_ms() + FOLLOW_SEND_MS);
+    if (st == ST_OK)
+        st = follow_receive(f, &frame);
+    if (st != ST_OK) {
+        tell_failure(f,
+                     address); /* TLS 1.3: the primary judges our certificate after the handshake */
+        return st;
+    }
     if (frame.type == DR_REFUSE)
         return note_why(f, &frame.refuse);
     return frame.type == DR_WELCOME ? judge_welcome(f, &frame.welcome) : ST_INVALID;

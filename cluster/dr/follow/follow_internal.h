@@ -45,6 +45,7 @@ struct dr_follow {
     enum follow_verdict verdict; /* of the last connection for a stream */
     struct dr_link_record link;
     uint64_t link_version;   /* local version of the record of the link */
+    int64_t cert_ends_s;     /* expiry of this secondary's certificate */
     char link_id[DR_ID_MAX]; /* id of this secondary in its certificate */
     struct dr_addresses addresses;
     unsigned next; /* number of the address to dial next */
@@ -92,6 +93,14 @@ NODISCARD enum status follow_stream(struct dr_follow *f, uint64_t version);
 
 /* One thread for each address, until pulses_stop. */
 NODISCARD enum status pulses_start(struct dr_follow *f, struct pulses **ret_pulses);
+/* Take the key and certificate that a heartbeat brought. False: there is none. NULL is allowed. */
+NODISCARD bool pulses_renewed(struct pulses *pulses, struct cert_pair *ret_pair);
+/* Ask the primary for a certificate with a new key, on a heartbeat's connection. Statuses as
+ * dr_conn_receive; ST_DENIED: refused. */
+NODISCARD enum status renew_ask(struct dr_conn *conn, struct cert_pair *ret_pair);
+/* Store a certificate that a heartbeat brought; then the connections must be made anew.
+ * ST_NOT_FOUND: there is none. */
+NODISCARD enum status follow_renew(struct dr_follow *f);
 /* Whether they serve the present role, link and addresses. */
 bool pulses_fit(const struct pulses *pulses, const struct dr_follow *f);
 void pulses_stop(struct pulses *pulses); /* NULL is allowed */

@@ -41,6 +41,9 @@ struct pulses {
     uint64_t link_version; /* of the record of the link that `tls` was made from */
     struct tls_ctx *tls;
     atomic_bool stop;
+    atomic_bool renewing; /* one thread asks for a certificate, or has brought one */
+    pthread_mutex_t lock; /* guards the certificate */
+    struct cert_pair renewed;
     struct pulse items[DR_ADDRESSES_MAX];
 };
 
@@ -154,6 +157,37 @@ static enum status pulse_greet(struct pulse *p)
     return frame.type == DR_WELCOME ? ST_OK : ST_DENIED;
 }
 
+/* Bring a new certificate. After a failure the next heartbeat that asks for it tries again. */
+static enum status pulse_renew(struct pulse *p)
+{
+    struct cert_pair pair = {0};
+    enum status st = renew_ask(p->conn, &pair);
+    if (st != ST_OK) {
+        trace(TRACE_WARN, "dr", "%s gives no new certificate: %s", p->address, status_text(st));
+        atomic_store(&p->all->renewing, false);
+        return st;
+    }
+    (void)pthread_mutex_lock(&p->all->lock); /* cannot fail: default mutex, never held twice */
+    ASSERT(p->all->renewed.cert.len == 0);
+    p->all->renewed = pair;
+    (void)pthread_mutex_unlock(&p->all->lock); /* cannot fail: this thread holds the lock */
+    return ST_OK;
+}
+
+bool pulses_renewed(struct pulses *all, struct cert_pair *ret_pair)
+{
+    if (all == NULL || !atomic_load(&all->renewing))
+        return false;
+    (void)pthread_mutex_lock(&all->lock); /* cannot fail: default mutex, never held twice */
+    bool has = all->renewed.cert.len != 0;
+    if (has) {
+        *ret_pair = all->renewed;
+        all->renewed = (struct cert_pair){0};
+    }
+    (void)pthread_mutex_unlock(&all->lock); /* cannot fail: this thread holds the lock */
+    return has;
+}
+
 static enum status ping(struct pulse *p)
 {
     struct dr_frame frame = {.type = DR_PING};
@@ -170,7 +204,7 @@ static enum status ping(struct pulse *p)
     if (frame.type != DR_PONG || frame.pong.stamp != (uint64_t)sent_ms)
         return refused(p, &frame);
     note_pong(p, &frame.pong, sent_ms);
-    return ST_OK;
+    return frame.pong.renew && !atomic_exchange(&p->all->renewing, true) ? pulse_renew(p) : ST_OK;
 }
 
 static void *pulse_main(void *arg)
@@ -195,6 +229,10 @@ enum status pulses_start(struct dr_follow *f, struct pulses **ret_pulses)
     struct pulses *all = mem_zalloc(sizeof *all);
     if (all == NULL)
         return ST_NOMEM;
+    if (pthread_mutex_init(&all->lock, NULL) != 0) {
+        mem_free(all);
+        return ST_NOMEM;
+    }
     all->dr = f->dr;
     all->host = f->thread->host;
     all->role = f->role;
@@ -241,5 +279,7 @@ void pulses_stop(struct pulses *all)
         dr_conn_free(all->items[i].conn);
     }
     tls_ctx_unref(all->tls);
+    cert_pair_done(&all->renewed);
+    (void)pthread_mutex_destroy(&all->lock); /* every thread was joined */
     mem_free(all);
 }

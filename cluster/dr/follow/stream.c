@@ -192,6 +192,8 @@ static enum status run(struct stream *s)
     follow_tell(s->f, DR_LINK_READY, NULL);
     while (!s->f->thread->asked(s->f->thread->ctx)) {
         TRY(stream_turn(s));
+        if (follow_renew(s->f) == ST_OK)
+            return ST_CLOSED; /* the next connection shows the new certificate */
         if (dr_conn_now_ms() - looked_ms < STREAM_SILENCE_MS)
             continue;
         looked_ms = dr_conn_now_ms();

@@ -52,9 +52,9 @@ static uint64_t hear_epoch(struct dr_session *s)
         memcpy(heard.set, s->role.set, sizeof heard.set);
         memcpy(heard.id, s->peer.name.id, sizeof heard.id);
         memcpy(heard.key_sha256, s->peer.key_sha256, sizeof heard.key_sha256);
-        dr_epoch_note(s->dr, &heard);
+        dr_epoch_note(&s->dr->epochs, &heard, (uint64_t)dr_conn_now_ms());
     }
-    return dr_epoch_known(s->dr, &s->role);
+    return dr_epoch_known(&s->dr->epochs, &s->role, (uint64_t)dr_conn_now_ms());
 }
 
 /* Reply to the announcement of another primary. */

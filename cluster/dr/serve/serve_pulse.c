@@ -3,7 +3,9 @@
 
 #include "raft/txn/rlog_wal.h"
 
-enum { PULSE_WAIT_MS = 500, PULSE_SILENCE_MS = 15000 };
+#include <time.h>
+
+enum { PULSE_WAIT_MS = 500, PULSE_SILENCE_MS = 15000, RENEW_MS = 10000, RENEW_STEP_MS = 20 };
 
 /* The echo of our own stamp tells how old the newest version is that the secondary has, whatever
  * the clock of its node says. Adds to the reply what this node found about the roots. */
@@ -34,6 +36,33 @@ static uint64_t bytes_behind(const struct dr_session *s, uint64_t position)
     return st == ST_OK || st == ST_CONFLICT ? place.behind : 0;
 }
 
+/* The active node renews: a new certificate needs a write. Certificates are judged by wall clocks.
+ */
+static bool is_due(const struct dr_session *s)
+{
+    return atomic_load(&s->dr->kept) && s->role.phase == DR_PHASE_RUNNING &&
+           dr_cert_due(s->peer.not_after_s, env_wall_ms(s->dr->host->env) / 1000);
+}
+
+/* Let the active node's service make a certificate, and send it. */
+static enum status session_renew(struct dr_session *s, const struct dr_cert_request *request)
+{
+    CLEANUP(buf_done) struct buf pem = {0};
+    int64_t until_ms = dr_conn_now_ms() + RENEW_MS;
+    enum status st = ST_NOT_FOUND;
+    TRY(dr_renewal_ask(&s->dr->renewal, s, &s->peer, request->public_pem));
+    while (st == ST_NOT_FOUND && !s->stop && dr_conn_now_ms() < until_ms) {
+        const struct timespec step = {.tv_nsec = RENEW_STEP_MS * 1000000L};
+        (void)nanosleep(&step, NULL); /* a signal ends one step early */
+        st = dr_renewal_take(&s->dr->renewal, s, &pem);
+    }
+    dr_renewal_drop(&s->dr->renewal, s);
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_TIMEOUT : st;
+    struct dr_frame frame = {.type = DR_CERT, .cert = {buf_bytes(&pem)}};
+    return dr_conn_send(s->conn, &frame, dr_conn_now_ms() + DR_SEND_MS);
+}
+
 static enum status send_pong(struct dr_session *s, const struct dr_ping *ping)
 {
     struct rlog_wal_stats wal;
@@ -48,6 +77,7 @@ static enum status send_pong(struct dr_session *s, const struct dr_ping *ping)
         .wall_ms = env_wall_ms(s->dr->host->env),
         .behind = bytes_behind(s, ping->position),
     };
+    frame.pong.renew = is_due(s);
     note_ping(s, ping, &frame.pong);
     dr_session_addresses(s, &frame.pong.addresses);
     return dr_conn_send(s->conn, &frame, dr_conn_now_ms() + DR_SEND_MS);
@@ -72,10 +102,14 @@ static enum status pulse(struct dr_session *s)
         if (st == ST_TIMEOUT && dr_conn_now_ms() - heard_ms < PULSE_SILENCE_MS)
             continue;
         TRY(st);
-        if (frame.type != DR_PING)
-            return ST_INVALID;
         heard_ms = dr_conn_now_ms();
-        TRY(send_pong(s, &frame.ping));
+        if (s->renewed && atomic_load(&s->dr->kept))
+            dr_renewal_used(&s->dr->renewal, &s->peer);
+        switch (frame.type) {
+        case DR_PING: TRY(send_pong(s, &frame.ping)); break;
+        case DR_CERT_REQUEST: TRY(session_renew(s, &frame.cert_request)); break;
+        default: return ST_INVALID;
+        }
     }
 }
 

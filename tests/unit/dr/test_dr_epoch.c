@@ -194,6 +194,36 @@ static void a_secondary_learns_the_epoch_of_its_primary_and_keeps_its_phase(void
     state_end(&txn);
 }
 
+static void a_noted_claim_counts_for_its_set_and_for_some_seconds(void **ctx)
+{
+    struct dr_role role = {.epoch = 2}, other = {.epoch = 2};
+    struct dr_epochs epochs = {0};
+    struct dr_heard heard = claim("east", 1, 5), noted;
+    (void)ctx;
+    memcpy(role.set, set, sizeof set);
+    memcpy(other.set, other_set, sizeof set);
+    assert_status(dr_epochs_init(&epochs), ST_OK);
+    assert_int_equal(dr_epoch_known(&epochs, &role, 1000), 2);
+    dr_epoch_note(&epochs, &heard, 1000);
+    heard.epoch = 4;
+    dr_epoch_note(&epochs, &heard, 1001); /* a lower one is left out */
+    assert_int_equal(dr_epoch_known(&epochs, &role, 1000), 5);
+    assert_int_equal(dr_epoch_known(&epochs, &other, 1000), 2);
+    assert_int_equal(dr_epoch_known(&epochs, &role, 10000), 2);
+    dr_epoch_noted(&epochs, &noted);
+    assert_int_equal(noted.epoch, 5);
+    dr_epoch_forget(&epochs, &heard); /* not the noted one */
+    dr_epoch_noted(&epochs, &noted);
+    assert_int_equal(noted.epoch, 5);
+    dr_epoch_forget(&epochs, &noted);
+    assert_int_equal(dr_epoch_known(&epochs, &role, 1000), 2);
+    memcpy(heard.set, other_set, sizeof heard.set);
+    dr_epoch_note(&epochs, &heard, 1000);
+    assert_int_equal(dr_epoch_known(&epochs, &other, 1000), 4);
+    assert_int_equal(dr_epoch_known(&epochs, &role, 1000), 2);
+    dr_epochs_done(&epochs);
+}
+
 #define EPOCH_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -205,6 +235,7 @@ int main(void)
         EPOCH_TEST(a_cluster_that_follows_another_one_believes_nobody),
         EPOCH_TEST(claims_of_others_count_for_nothing),
         EPOCH_TEST(a_secondary_that_is_revoked_meanwhile_is_not_believed),
+        cmocka_unit_test(a_noted_claim_counts_for_its_set_and_for_some_seconds),
         EPOCH_TEST(a_secondary_learns_the_epoch_of_its_primary_and_keeps_its_phase),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,8 +92,10 @@ static enum status certify(struct req *req, const struct dr_name *name, const ch
                            struct buf *ret_cert)
 {
     CLEANUP(cert_pair_done) struct cert_pair ca = {0};
-    const struct dr_cert_order order = {
-        .name = name, .public_pem = bytes_str(public_key), .now_s = req->now_ms / 1000};
+    /* nodes check certificates by their clocks: the certificate must be valid by both times */
+    const struct dr_cert_order order = {.name = name,
+                                        .public_pem = bytes_str(public_key),
+                                        .now_s = MAX(req->now_ms, env_wall_ms(req->env)) / 1000};
     TRY(dr_ca_get(req->txn, &ca));
     return dr_cert_sign(&ca, &order, ret_cert, req_reason(req));
 }

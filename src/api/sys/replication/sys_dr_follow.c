@@ -6,6 +6,8 @@
 #include "cluster/dr/follow/follow.h"
 #include "node/service.h"
 
+#include <stdatomic.h>
+
 enum { KEEP_EVERY_MS = 500 };
 
 static bool is_asked(void *ctx)
@@ -50,6 +52,7 @@ void sys_dr_herald(struct service *service)
 static enum status stage_hear(struct state_txn *txn, void *arg, int64_t now_ms)
 {
     struct dr_heard *heard = arg;
+    ASSERT(heard->epoch != 0);
     struct reason why = {{0}};
     (void)now_ms;
     enum status st = dr_epoch_hear(txn, heard, &why);
@@ -63,15 +66,37 @@ static enum status stage_hear(struct state_txn *txn, void *arg, int64_t now_ms)
 static void hear(struct service *service, struct dr *dr)
 {
     struct dr_heard heard;
-    dr_epoch_noted(dr, &heard);
+    ASSERT(service != NULL && dr != NULL);
+    dr_epoch_noted(&dr->epochs, &heard);
     if (heard.epoch != 0 && service_transact(service, stage_hear, &heard) == ST_OK)
-        dr_epoch_forget(dr, &heard); /* after a failure the next turn tries again */
+        dr_epoch_forget(&dr->epochs, &heard); /* after a failure the next turn tries again */
+}
+
+static enum status stage_renewal(struct state_txn *txn, void *arg, int64_t now_ms)
+{
+    (void)now_ms;
+    return dr_renewal_stage(arg, txn);
+}
+
+/* Answer what sessions of this node have asked: they never write themselves. */
+static void answer_renewal(struct service *service, struct dr *dr)
+{
+    struct dr_renewal_work work;
+    ASSERT(service != NULL && dr != NULL);
+    if (!dr_renewal_begin(&dr->renewal, &work))
+        return;
+    work.now_s = env_wall_ms(service_env(service)) / 1000;
+    memcpy(work.cluster, dr->host->identity.cluster, sizeof work.cluster);
+    dr_renewal_end(&dr->renewal, &work, service_transact(service, stage_renewal, &work));
 }
 
 void sys_dr_keep(struct service *service)
 {
     struct dr *dr = service_host(service)->dr;
+    atomic_store(&dr->kept, true);
     do {
         hear(service, dr);
+        answer_renewal(service, dr);
     } while (service_wait(service, KEEP_EVERY_MS));
+    atomic_store(&dr->kept, false);
 }
