@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-enum { CLAIM_MS = 5000 };
+enum { CLAIM_MS = 5000, ANNOUNCED_MS = 60000 };
 
 static enum status refuse(struct reason *reason, const char *text)
 {
@@ -94,6 +94,22 @@ void dr_epoch_note(struct dr_epochs *e, const struct dr_heard *heard, uint64_t n
         trace(TRACE_WARN, "dr",
               "the cluster with the certificate of secondary %s has epoch %" PRIu64, heard->id,
               heard->epoch);
+}
+
+bool dr_epoch_announced(struct dr_epochs *e, const struct dr_heard *heard, uint64_t now_ms)
+{
+    epochs_lock(e);
+    const struct dr_heard *last = &e->announced;
+    bool two = same_set(heard, last) && heard->epoch == last->epoch &&
+               memcmp(heard->key_sha256, last->key_sha256, sizeof last->key_sha256) != 0 &&
+               now_ms < e->announced_ms + ANNOUNCED_MS;
+    /* a late announcement of a lower epoch hides nothing */
+    if (!same_set(heard, last) || heard->epoch >= last->epoch) {
+        e->announced = *heard;
+        e->announced_ms = now_ms;
+    }
+    epochs_unlock(e);
+    return two;
 }
 
 void dr_epoch_noted(struct dr_epochs *e, struct dr_heard *ret_heard)

@@ -37,8 +37,10 @@ NODISCARD enum status dr_epoch_learn(struct state_txn *txn, const uint8_t set[DR
 struct dr_epochs {
     pthread_mutex_t lock;
     bool open;
-    struct dr_heard heard; /* guarded by the lock, like the next */
-    uint64_t heard_ms;     /* monotonic: when it was noted last */
+    struct dr_heard heard;     /* guarded by the lock, like the next */
+    uint64_t heard_ms;         /* monotonic: when it was noted last */
+    struct dr_heard announced; /* the newest announcement of a primary */
+    uint64_t announced_ms;
 };
 /* ST_NOMEM. */
 NODISCARD enum status dr_epochs_init(struct dr_epochs *epochs);
@@ -47,6 +49,9 @@ void dr_epochs_done(struct dr_epochs *epochs);
 void dr_epoch_note(struct dr_epochs *epochs, const struct dr_heard *heard, uint64_t now_ms);
 /* The claim that was noted. */
 void dr_epoch_noted(struct dr_epochs *epochs, struct dr_heard *ret_heard);
+/* Note that a primary announced its epoch. True: within the last minute another one announced the
+ * same epoch of the same set. */
+bool dr_epoch_announced(struct dr_epochs *epochs, const struct dr_heard *heard, uint64_t now_ms);
 /* The claim was dealt with, if it is still the noted one. */
 void dr_epoch_forget(struct dr_epochs *epochs, const struct dr_heard *heard);
 /* The highest epoch that is known in the set of `role`: a claim counts here for a few seconds,

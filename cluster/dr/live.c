@@ -115,8 +115,8 @@ void dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *who)
     dr_live_end(live);
     if (!known)
         trace(TRACE_ERROR, "dr",
-              "conflict: another cluster of this set, %s, is a primary of epoch %" PRIu64
-              " too. Nothing is discarded. Demote one of the two and make it follow the other",
+              "conflict: %s tells that another cluster of this set is a primary of epoch %" PRIu64
+              ". Nothing is discarded. Demote one of the two, and make it follow the other",
               who, epoch);
 }
 

@@ -147,7 +147,23 @@ def test_two_primaries_of_one_epoch_both_report_it(trio):
 
 def follow_again(cluster, primary, keys):
     token = operation_token(cluster.nodes, keys)
-    body = {"dr_operation_token": token, "token": make_token(primary, "again"),
+    body = {"dr_operation_token": token, "token": make_token(primary, cluster.node.url[-4:]),
             "ca_file": str(primary.dir / "tls" / "tls-ca.pem")}
     call(cluster.node, "POST", f"{DR}/secondary/update-primary", body, "")
     cluster.await_until(lambda: seen(cluster.node).get("state") == "stream-wals")
+
+
+def test_two_secondaries_that_are_promoted_hear_of_each_other(trio):
+    """They share no link: the primary that both followed tells them."""
+    a, b, c = trio
+    follow_again(c, b, a.recovery_keys)
+    b.node.kill()
+    for cluster in (a, c):
+        take_over(cluster, a.recovery_keys)
+        assert status(cluster.node)["epoch"] == 4
+    b.node.start()
+    for cluster in (a, c):
+        await_words(cluster, "conflict", "epoch 4")
+        assert status(cluster.node)["state"] == "running"
+    b.await_until(lambda: "superseded" in seen(b.node).get("reason", ""))
+    assert seen(b.node)["epoch"] == 4

@@ -33,12 +33,12 @@ static bool announce(struct dr_follow *f, const char *address, struct dr_refuse 
     return heard;
 }
 
-/* The former primary is not believed. If it is a primary of the same or a later epoch, people must
- * decide; until then both go on. */
+/* The former primary is not believed. If it knows of a later epoch, or of another primary of this
+ * one, people must decide; until then all go on. */
 static void weigh(struct dr_follow *f, const char *address, const struct dr_refuse *reply)
 {
-    bool claims = reply->code == DR_REFUSE_CONFLICT || reply->code == DR_REFUSE_EPOCH;
-    if (claims && reply->epoch >= f->role.epoch)
+    bool equal = reply->code == DR_REFUSE_CONFLICT && reply->epoch == f->role.epoch;
+    if (equal || reply->epoch > f->role.epoch)
         dr_live_conflict(&f->dr->live, reply->epoch, address);
     else if (reply->code == DR_REFUSE_SUPERSEDED || reply->code == DR_REFUSE_NOT_PRIMARY)
         dr_live_agree(&f->dr->live);

@@ -43,17 +43,22 @@ static bool is_listening(const struct dr_role *role)
     return role->mode == DR_MODE_PRIMARY || dr_was_demoted(role);
 }
 
+static struct dr_heard claim_of(const struct dr_session *s)
+{
+    struct dr_heard heard = {.epoch = s->hello.epoch};
+    memcpy(heard.set, s->role.set, sizeof heard.set);
+    memcpy(heard.id, s->peer.name.id, sizeof heard.id);
+    memcpy(heard.key_sha256, s->peer.key_sha256, sizeof heard.key_sha256);
+    return heard;
+}
+
 /* A cluster that has a higher epoch was promoted meanwhile. Its claim counts, because it was not
  * revoked: the caller has found its record. Returns the highest epoch that is known. */
 static uint64_t hear_epoch(struct dr_session *s)
 {
-    struct dr_heard heard = {.epoch = s->hello.epoch};
-    if (heard.epoch > s->role.epoch && heard.epoch <= DR_EPOCH_MAX && is_listening(&s->role)) {
-        memcpy(heard.set, s->role.set, sizeof heard.set);
-        memcpy(heard.id, s->peer.name.id, sizeof heard.id);
-        memcpy(heard.key_sha256, s->peer.key_sha256, sizeof heard.key_sha256);
+    struct dr_heard heard = claim_of(s);
+    if (heard.epoch > s->role.epoch && heard.epoch <= DR_EPOCH_MAX && is_listening(&s->role))
         dr_epoch_note(&s->dr->epochs, &heard, (uint64_t)dr_conn_now_ms());
-    }
     return dr_epoch_known(&s->dr->epochs, &s->role, (uint64_t)dr_conn_now_ms());
 }
 
@@ -61,6 +66,12 @@ static uint64_t hear_epoch(struct dr_session *s)
 static bool judge_announcement(struct dr_session *s, uint64_t epoch, struct dr_refuse *ret_refuse)
 {
     uint64_t theirs = s->hello.epoch;
+    const struct dr_heard heard = claim_of(s);
+    bool two = dr_epoch_announced(&s->dr->epochs, &heard, (uint64_t)dr_conn_now_ms());
+    if (two && theirs == epoch) { /* two of our secondaries were promoted to one epoch */
+        dr_live_conflict(&s->dr->live, theirs, s->peer.name.id);
+        return refuse(ret_refuse, DR_REFUSE_CONFLICT, epoch);
+    }
     if (s->role.mode != DR_MODE_PRIMARY)
         return refuse(ret_refuse, DR_REFUSE_NOT_PRIMARY, epoch);
     if (s->role.phase == DR_PHASE_SUPERSEDED || theirs > s->role.epoch)

@@ -224,6 +224,26 @@ static void a_noted_claim_counts_for_its_set_and_for_some_seconds(void **ctx)
     dr_epochs_done(&epochs);
 }
 
+static void two_announcements_of_one_epoch_are_a_conflict(void **ctx)
+{
+    struct dr_epochs epochs = {0};
+    struct dr_heard east = claim("east", 1, 5), west = claim("west", 2, 5);
+    (void)ctx;
+    assert_status(dr_epochs_init(&epochs), ST_OK);
+    assert_false(dr_epoch_announced(&epochs, &east, 1000));
+    assert_false(dr_epoch_announced(&epochs, &east, 2000)); /* the same cluster again */
+    assert_true(dr_epoch_announced(&epochs, &west, 3000));
+    assert_true(dr_epoch_announced(&epochs, &east, 4000));
+    west.epoch = 4;
+    assert_false(dr_epoch_announced(&epochs, &west, 5000)); /* late, and hides nothing */
+    west.epoch = 5;
+    assert_true(dr_epoch_announced(&epochs, &west, 6000));
+    assert_false(dr_epoch_announced(&epochs, &east, 90000)); /* the other one was silent since */
+    memcpy(west.set, other_set, sizeof west.set);
+    assert_false(dr_epoch_announced(&epochs, &west, 91000));
+    dr_epochs_done(&epochs);
+}
+
 #define EPOCH_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -235,6 +255,7 @@ int main(void)
         EPOCH_TEST(a_cluster_that_follows_another_one_believes_nobody),
         EPOCH_TEST(claims_of_others_count_for_nothing),
         EPOCH_TEST(a_secondary_that_is_revoked_meanwhile_is_not_believed),
+        cmocka_unit_test(two_announcements_of_one_epoch_are_a_conflict),
         cmocka_unit_test(a_noted_claim_counts_for_its_set_and_for_some_seconds),
         EPOCH_TEST(a_secondary_learns_the_epoch_of_its_primary_and_keeps_its_phase),
     };
