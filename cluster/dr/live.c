@@ -104,20 +104,21 @@ int64_t dr_live_age_ms(const struct dr_facts *facts, uint64_t now_ms)
     return (int64_t)(MAX(now_ms, facts->settled_ms) - facts->settled_ms);
 }
 
-void dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *who)
+void dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *source)
 {
     struct dr_facts *facts = dr_live_begin(live);
     bool known = facts->conflict.epoch == epoch;
     ASSERT(epoch != 0);
     facts->conflict.epoch = epoch;
     facts->conflict.heard_ms = (uint64_t)dr_conn_now_ms();
-    (void)snprintf(facts->conflict.who, sizeof facts->conflict.who, "%s", who); /* may be cut */
+    (void)snprintf(facts->conflict.source, sizeof facts->conflict.source, "%s",
+                   source); /* may be cut */
     dr_live_end(live);
     if (!known)
         trace(TRACE_ERROR, "dr",
               "conflict: %s tells that another cluster of this set is a primary of epoch %" PRIu64
               ". Nothing is discarded. Demote one of the two, and make it follow the other",
-              who, epoch);
+              source, epoch);
 }
 
 void dr_live_agree(struct dr_live *live)

@@ -61,9 +61,9 @@ struct dr_check_facts {
 };
 /* Another primary of this set, whose epoch is not below ours: a conflict for operators. */
 struct dr_conflict {
-    uint64_t epoch;           /* of the other primary; 0: there is no conflict */
-    char who[DR_ADDRESS_MAX]; /* who told: id of our secondary, or address */
-    uint64_t heard_ms;        /* monotonic: when it was heard last */
+    uint64_t epoch;              /* of the other primary; 0: there is no conflict */
+    char source[DR_ADDRESS_MAX]; /* id of our secondary, or address: where we heard it */
+    uint64_t heard_ms;           /* monotonic: when it was heard last */
 };
 enum { DR_CONFLICT_MS = 60000 }; /* a conflict that was not heard for so long has ended */
 
@@ -117,8 +117,8 @@ void dr_live_reset(struct dr_live *live);
  * dr_live_begin and dr_live_end. */
 struct dr_peer *dr_live_peer(struct dr_facts *facts, const char *id, const char *address);
 
-/* `who` told of another primary of the set, whose epoch is not below ours. */
-void dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *who);
+/* There is another primary of the set, as `source` told, whose epoch is not below ours. */
+void dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *source);
 /* There is no conflict any more. */
 void dr_live_agree(struct dr_live *live);
 /* The conflict that lasts at `now_ms`, monotonic; NULL: none. */

@@ -37,6 +37,28 @@ def take_over(cluster, keys):
     await_mode(cluster, "primary")
 
 
+def restart(cluster, meanwhile):
+    cluster.node.stop()
+    meanwhile()
+    cluster.node.start()
+    cluster.await_up()
+
+
+def go_back(cluster, copy):
+    """To an older copy of the disk."""
+
+    def replace():
+        shutil.rmtree(cluster.node.data)
+        shutil.copytree(copy, cluster.node.data)
+
+    restart(cluster, replace)
+
+
+def write_beyond(cluster, version):
+    while status(cluster.node)["version"] <= version + 5:
+        call(cluster.node, "PUT", "/v1/kv/other", {"x": "2"}, status=204)
+
+
 def await_words(cluster, *words):
     cluster.await_until(lambda: all(w in seen(cluster.node).get("reason", "") for w in words))
 
@@ -86,30 +108,44 @@ def test_status_and_health_tell_lag_and_heartbeats(trio):
 
 def test_a_primary_from_an_older_copy_of_its_disk_is_not_followed(trio):
     a, b, _ = trio
-    copy = a.dir / "copy"
-    a.node.stop()
-    shutil.copytree(a.node.data, copy)
-    a.node.start()
-    a.await_up()
+    copy = a.dir / "first"
+    restart(a, lambda: shutil.copytree(a.node.data, copy))
     for i in range(20):
         call(a.node, "PUT", f"/v1/kv/lost/{i}", {"x": "1"}, status=204)
     await_equal(a, b)
     last = status(b.node)["version"]
-    a.node.stop()
-    shutil.rmtree(a.node.data)
-    shutil.copytree(copy, a.node.data)
-    a.node.start()
-    a.await_up()
+    go_back(a, copy)
     await_words(b, "refuses", "has writes that the primary lacks")
     assert status(b.node)["state"] == "idle" and status(b.node)["version"] == last
-    while status(a.node)["version"] <= last + 5:
-        call(a.node, "PUT", "/v1/kv/other", {"x": "2"}, status=204)
+    write_beyond(a, last)
     await_words(b, "refuses", "other writes than the primary at the same version")
     assert status(b.node)["state"] == "idle" and status(b.node)["version"] == last
     assert any("does not follow" in line for line in b.node.log_text().splitlines())
     # an operator decides: the primary counts
     follow_again(b, a, a.recovery_keys)
     await_equal(a, b)
+
+
+def test_so_is_one_whose_version_came_by_a_sync(trio):
+    """No record of the WAL was applied here: the primary has told the time of its record."""
+    a, b, _ = trio
+    copy = a.dir / "second"
+    token = operation_token(b.nodes, a.recovery_keys)
+    update = f"{DR}/secondary/update-primary"
+    call(b.node, "POST", update, {"dr_operation_token": token}, "")
+    b.await_until(lambda: seen(b.node).get("state") == "idle")
+    restart(a, lambda: shutil.copytree(a.node.data, copy))
+    for i in range(20):
+        call(a.node, "PUT", f"/v1/kv/gone/{i}", {"x": "1"}, status=204)
+    body = {"dr_operation_token": token, "update_primary_addrs": [f"127.0.0.1:{a.node.cluster_port}"]}
+    call(b.node, "POST", update, body, "")
+    b.await_until(lambda: seen(b.node).get("state") == "stream-wals")
+    await_equal(a, b)
+    last = status(b.node)["version"]
+    go_back(a, copy)
+    write_beyond(a, last)
+    await_words(b, "refuses", "other writes than the primary at the same version")
+    assert status(b.node)["version"] == last
 
 
 def test_a_demoted_cluster_hears_of_the_promotion_and_tells_its_secondary(trio):

@@ -84,6 +84,7 @@ static enum status judge_welcome(struct dr_follow *f, const struct dr_welcome *w
         follow_tell(f, DR_LINK_FAILED, "the primary has a later feature level than this build");
         return ST_DENIED;
     }
+    f->told_record_ms = w->record_ms;
     struct dr_facts *facts = dr_live_begin(&f->dr->live);
     facts->primary_version = MAX(facts->primary_version, w->version);
     facts->primary_time_ms = w->time_ms;

@@ -42,6 +42,7 @@ struct dr_follow {
     struct dr_reader reader;
     struct dr_role role; /* as it was read last */
     int64_t record_ms;   /* time in the record of our version, read with the role; 0: not known */
+    int64_t told_record_ms; /* time in the primary's record of it, by the WELCOME; 0: not known */
     enum follow_verdict verdict; /* of the last connection for a stream */
     struct dr_link_record link;
     uint64_t link_version;   /* local version of the record of the link */

@@ -202,10 +202,27 @@ static enum status run(struct stream *s)
     return ST_CLOSED;
 }
 
+static enum status stage_record(struct state_txn *txn, void *arg, int64_t now_ms)
+{
+    const struct dr_applied *applied = arg;
+    (void)now_ms;
+    return state_version(txn) == applied->version ? dr_applied_put(txn, applied) : ST_OK;
+}
+
+/* A sync does not tell by which record the primary came to the version: the WELCOME does. */
+static enum status note_record(struct dr_follow *f, uint64_t version)
+{
+    struct dr_applied applied = {version, f->told_record_ms};
+    if (f->record_ms != 0 || f->told_record_ms == 0)
+        return ST_OK;
+    return f->thread->transact(f->thread->ctx, stage_record, &applied);
+}
+
 enum status follow_stream(struct dr_follow *f, uint64_t version)
 {
     struct stream s = {.f = f, .version = version};
     TRY(follow_greet(f, DR_STREAM, version));
+    TRY(note_record(f, version));
     trace(TRACE_INFO, "dr", "following the primary at %s from version %" PRIu64,
           dr_conn_address(f->conn), version);
     enum status st = run(&s);

@@ -241,6 +241,7 @@ static void put_welcome(const struct dr_frame *f, struct buf *out)
     buf_add_u64(out, welcome->epoch);
     buf_add_u64(out, welcome->version);
     put_ms(out, welcome->time_ms);
+    put_ms(out, welcome->record_ms);
     put_addresses(out, &welcome->addresses);
 }
 
@@ -252,9 +253,9 @@ static bool take_welcome(struct reader *r, struct dr_frame *f)
     take_raw(r, welcome->set, sizeof welcome->set);
     welcome->epoch = reader_u64(r);
     welcome->version = reader_u64(r);
-    return take_ms(r, &welcome->time_ms) && take_addresses(r, &welcome->addresses) &&
-           welcome->protocol != 0 && welcome->protocol <= DR_PROTOCOL && welcome->feature != 0 &&
-           welcome->epoch != 0;
+    return take_ms(r, &welcome->time_ms) && take_ms(r, &welcome->record_ms) &&
+           take_addresses(r, &welcome->addresses) && welcome->protocol != 0 &&
+           welcome->protocol <= DR_PROTOCOL && welcome->feature != 0 && welcome->epoch != 0;
 }
 
 static void put_refuse(const struct dr_frame *f, struct buf *out)
@@ -490,7 +491,7 @@ static const struct dr_type_row type_rows[] = {
     [DR_PING] = {DR_SECONDARY, 48, put_ping, take_ping},
     [DR_CERT_REQUEST] = {DR_SECONDARY, VARINT_MAX + DR_PUBLIC_MAX, put_cert_request,
                          take_cert_request},
-    [DR_WELCOME] = {DR_PRIMARY, 44 + ADDRESSES_BYTES_MAX, put_welcome, take_welcome},
+    [DR_WELCOME] = {DR_PRIMARY, 52 + ADDRESSES_BYTES_MAX, put_welcome, take_welcome},
     [DR_REFUSE] = {DR_PRIMARY, 9 + VARINT_MAX + DR_TEXT_MAX, put_refuse, take_refuse},
     [DR_WAL] = {DR_PRIMARY, WAL_HEAD + DR_RAW_MAX, put_wal, take_wal},
     [DR_TOO_OLD] = {DR_PRIMARY, 8, put_version, take_version},

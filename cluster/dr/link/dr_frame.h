@@ -114,6 +114,8 @@ struct dr_welcome {
     uint64_t epoch;
     uint64_t version; /* version of the primary's state */
     int64_t time_ms;  /* cluster time of the primary, since 1970 */
+    /* of a stream: time in the primary's record of the secondary's version; 0: not known */
+    int64_t record_ms;
     struct dr_addresses addresses;
 };
 

@@ -196,6 +196,7 @@ static enum status welcome(struct dr_session *s)
         .epoch = s->role.epoch,
         .version = wal.last,
         .time_ms = s->dr->host->calls->time_ms(s->dr->host),
+        .record_ms = s->record_ms,
     };
     memcpy(frame.welcome.set, s->role.set, sizeof frame.welcome.set);
     dr_session_addresses(s, &frame.welcome.addresses);

@@ -27,6 +27,7 @@ struct dr_session {
     bool renewed;        /* the certificate is the next one of its record */
     int64_t judged_ms;   /* when, by dr_conn_now_ms */
     uint64_t position;   /* version that the secondary has confirmed */
+    int64_t record_ms;   /* time in our record of the version in its HELLO; 0: not known */
 };
 
 /* Whether the secondary may be served now; else *ret_refuse says why, with a code that is not 0. */

@@ -56,6 +56,7 @@ bool dr_session_place(struct dr_session *s, struct dr_refuse *ret_refuse)
     }
     if (st == ST_NOT_FOUND)
         return refuse(s, ret_refuse, DR_REFUSE_AHEAD);
+    s->record_ms = place.time_ms;
     bool same =
         place.time_ms == 0 || s->hello.record_ms == 0 || place.time_ms == s->hello.record_ms;
     return same ? true : refuse(s, ret_refuse, DR_REFUSE_DIVERGED);

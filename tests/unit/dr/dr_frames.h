@@ -63,10 +63,12 @@ static const struct golden_frame golden_frames[] = {
                            .epoch = 3,
                            .version = 99,
                            .time_ms = 1000,
+                           .record_ms = 1001,
                            .addresses = {2, {"a:8201", "[::1]:8201"}}}},
-     GOLDEN("\x3f\0\0\0\x10"
+     GOLDEN("\x47\0\0\0\x10"
             "\1\0\4\0" SET16_WIRE "\3\0\0\0\0\0\0\0"
             "\x63\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0"
+            "\xe9\3\0\0\0\0\0\0"
             "\2\6a:8201\12[::1]:8201")},
     {.frame = {.type = DR_REFUSE, .refuse = {DR_REFUSE_EPOCH, 4, {(const uint8_t *)"too old", 7}}},
      GOLDEN("\x11\0\0\0\x11"

@@ -117,7 +117,7 @@ static void a_length_above_the_types_is_refused(void **ctx)
         {DR_ROOT, 40},
         {DR_PING, 48},
         {DR_CERT_REQUEST, 1027},
-        {DR_WELCOME, 4301},
+        {DR_WELCOME, 4309},
         {DR_REFUSE, 524},
         {DR_WAL, 1048576 + 29},
         {DR_TOO_OLD, 8},
@@ -167,11 +167,12 @@ static void fields_out_of_bounds_are_refused(void **ctx)
         {DR_WELCOME, 2, 2, "\0\0"},                              /* feature 0 */
         {DR_WELCOME, 20, 8, "\0\0\0\0\0\0\0\0"},                 /* epoch 0 */
         {DR_WELCOME, 36, 8, "\xff\xff\xff\xff\xff\xff\xff\xff"}, /* a negative time */
-        {DR_WELCOME, 44, 1, "\1"},                               /* fewer addresses */
-        {DR_WELCOME, 44, 1, "\3"},                               /* more addresses */
-        {DR_WELCOME, 46, 6, "a 8201"},                           /* no address */
-        {DR_WELCOME, 46, 6, " :8201"},                           /* a space */
-        {DR_WELCOME, 46, 6, "a\0:201"},                          /* a zero */
+        {DR_WELCOME, 44, 8, "\xff\xff\xff\xff\xff\xff\xff\xff"}, /* a negative time */
+        {DR_WELCOME, 52, 1, "\1"},                               /* fewer addresses */
+        {DR_WELCOME, 52, 1, "\3"},                               /* more addresses */
+        {DR_WELCOME, 54, 6, "a 8201"},                           /* no address */
+        {DR_WELCOME, 54, 6, " :8201"},                           /* a space */
+        {DR_WELCOME, 54, 6, "a\0:201"},                          /* a zero */
         {DR_REFUSE, 0, 1, "\0"},                                 /* no code */
         {DR_REFUSE, 10, 1, "\x1b"},                              /* a control character */
         {DR_REFUSE, 10, 1, "\xc3"},                              /* not ASCII */

@@ -189,7 +189,7 @@ static void fill_conflict(struct req *req, struct status_room *r, struct dr_stat
     int len = snprintf(r->conflict, sizeof r->conflict,
                        "conflict: %s tells that another cluster of this set is a primary of "
                        "epoch %" PRIu64 "; demote one of the two, and make it follow the other",
-                       c->who, c->epoch);
+                       c->source, c->epoch);
     ASSERT(len > 0 && (size_t)len < sizeof r->conflict); /* the name is bounded */
     out->reason = r->conflict;
 }
