@@ -1,5 +1,4 @@
 #include "cluster/dr/link/dr_frame.h"
-#include "text/address.h"
 #include "text/time.h"
 
 #include <assert.h>
@@ -71,33 +70,6 @@ static void take_raw(struct reader *r, uint8_t *to, size_t n)
 }
 
 /* Addresses */
-
-enum status dr_addresses_add(struct dr_addresses *addresses, struct bytes address)
-{
-    char host[TEXT_HOST_MAX], *to;
-    uint16_t port;
-    ASSERT(addresses->n <= DR_ADDRESSES_MAX);
-    if (addresses->n == DR_ADDRESSES_MAX)
-        return ST_TOO_BIG;
-    /* text_address_split reads a text up to its zero, and allows a space in the host. */
-    if (address.len == 0 || address.len >= DR_ADDRESS_MAX || !printable(address) ||
-        memchr(address.data, ' ', address.len) != NULL)
-        return ST_INVALID;
-    to = addresses->at[addresses->n];
-    memcpy(to, address.data, address.len);
-    to[address.len] = '\0';
-    TRY(text_address_split(to, host, &port));
-    addresses->n++;
-    return ST_OK;
-}
-
-bool dr_addresses_has(const struct dr_addresses *addresses, const char *address)
-{
-    for (unsigned i = 0; i < addresses->n; i++)
-        if (strcmp(addresses->at[i], address) == 0)
-            return true;
-    return false;
-}
 
 static void put_addresses(struct buf *out, const struct dr_addresses *addresses)
 {

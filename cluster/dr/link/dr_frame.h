@@ -12,6 +12,7 @@
 #define HOLDFAST_CLUSTER_DR_LINK_DR_FRAME_H
 
 #include "base/buf.h"
+#include "cluster/dr/link/dr_addresses.h"
 #include "cluster/dr/link/dr_block.h"
 #include "cluster/dr/link/dr_name.h"
 
@@ -21,8 +22,6 @@ enum {
     DR_PROTOCOL = 1,     /* newest protocol of this build */
     DR_HEADER_BYTES = 5, /* length of the payload, and type */
     DR_ROOT_BYTES = 32,
-    DR_ADDRESSES_MAX = 16,
-    DR_ADDRESS_MAX = 264,           /* longest "host:port" with its zero */
     DR_TEXT_MAX = 512,              /* most bytes of the text of a refusal */
     DR_PUBLIC_MAX = 1024,           /* most bytes of a public key as PEM text */
     DR_CERT_MAX = 16 * 1024,        /* most bytes of a certificate as PEM text */
@@ -99,12 +98,6 @@ struct dr_ping {
     uint64_t held_ms;  /* time since it was reached */
     int64_t wall_ms;   /* clock of the secondary's node, since 1970 */
     uint64_t trip_us;  /* from the last PING to its PONG; 0: not measured */
-};
-
-/* Cluster ports of the nodes, each "host:port". */
-struct dr_addresses {
-    uint8_t n;
-    char at[DR_ADDRESSES_MAX][DR_ADDRESS_MAX];
 };
 
 struct dr_welcome {
@@ -253,9 +246,5 @@ NODISCARD enum status dr_frame_header(const uint8_t header[DR_HEADER_BYTES], enu
  * ST_INVALID. */
 NODISCARD enum status dr_frame_decode(enum dr_type type, struct bytes payload,
                                       struct dr_frame *ret_frame);
-
-/* Append an address. ST_INVALID: not "host:port". ST_TOO_BIG: no more fit. */
-NODISCARD enum status dr_addresses_add(struct dr_addresses *addresses, struct bytes address);
-bool dr_addresses_has(const struct dr_addresses *addresses, const char *address);
 
 #endif

@@ -1,0 +1,23 @@
+/* The cluster ports of a primary, as frames, records and tokens carry them. Any thread. */
+#ifndef HOLDFAST_CLUSTER_DR_LINK_DR_ADDRESSES_H
+#define HOLDFAST_CLUSTER_DR_LINK_DR_ADDRESSES_H
+
+#include "base/bytes.h"
+#include "base/status.h"
+
+enum {
+    DR_ADDRESSES_MAX = 16,
+    DR_ADDRESS_MAX = 264, /* longest "host:port" with its zero */
+};
+
+/* Cluster ports of the nodes, each "host:port". */
+struct dr_addresses {
+    uint8_t n;
+    char at[DR_ADDRESSES_MAX][DR_ADDRESS_MAX];
+};
+
+/* Append an address. ST_INVALID: not "host:port". ST_TOO_BIG: no more fit. */
+NODISCARD enum status dr_addresses_add(struct dr_addresses *addresses, struct bytes address);
+bool dr_addresses_has(const struct dr_addresses *addresses, const char *address);
+
+#endif
