@@ -149,6 +149,8 @@ struct part_host {
      * thread */
     _Atomic bool mute;
     _Atomic bool running; /* whether `rlog` is set; any thread */
+    /* a thread of this node fills a staged tree, which nobody else may drop; any thread */
+    _Atomic bool staging;
 };
 
 /* Whether the caller may touch the host: on the raft thread, or before there is one. */

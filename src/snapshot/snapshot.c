@@ -74,7 +74,7 @@ static void drop_stage(void *self, const struct rlog_status *raft)
     struct snapshot *s = self;
     ASSERT(part_on_thread(s->host));
     if (s->host->active_term == 0 || raft->stage == 0 || raft->stage == s->dropped_stage ||
-        !raft->ready || atomic_load(&s->busy))
+        !raft->ready || atomic_load(&s->busy) || atomic_load(&s->host->staging))
         return;
     trace(TRACE_INFO, "node", "dropping the staged tree %" PRIu64 ": its owner has gone",
           raft->stage);
