@@ -16,12 +16,12 @@ from test_dev import free_base
 
 
 class Quickstart:
-    def __init__(self, folder):
+    def __init__(self, folder, offsets=(0, 1, 300)):
         self.folder = folder
         (folder / "deploy").mkdir()
         shutil.copy(TOP / "deploy" / "quickstart", folder / "deploy" / "quickstart")
         self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "HOLDFAST_BIN": HOLDFAST,
-                    "HOLDFAST_PORT": str(free_base(3, offsets=(0, 1, 300)))}
+                    "HOLDFAST_PORT": str(free_base(3, offsets=offsets))}
 
     def run(self, *args, code=0):
         done = subprocess.run([self.folder / "deploy" / "quickstart", *args], env=self.env,
@@ -109,6 +109,28 @@ def test_ctrl_c_ends_the_nodes(tmp_path):
         os.killpg(running.pid, signal.SIGINT)  # as the terminal does
         assert running.wait(PATIENCE_S) == 130
     assert not [pid for pid in pids if pathlib.Path(f"/proc/{pid}/exe").exists()]
+
+
+def test_a_pair_for_disaster_recovery(tmp_path):
+    """Its settings lead to both clusters, which have the same root."""
+    made = Quickstart(tmp_path, offsets=(0, 1, 100, 101, 300, 400))
+    try:
+        said = made.run("--dr", "--detach")
+        root = re.search(r"the same Merkle root: ([0-9a-f]{64})\.", said)[1]
+        shown = made.shell(
+            'for url in ${HOLDFAST_NODES//,/ } ${HOLDFAST_DR_NODES//,/ }; do\n'
+            '    for field in mode state version merkle_root; do\n'
+            '        holdfast read -address=$url -field=$field sys/replication/dr/status; echo\n'
+            '    done\ndone').split()
+        nodes = [shown[i:i + 4] for i in range(0, len(shown), 4)]
+        version = nodes[0][2]
+        assert f"The write has version {version} on the primary" in said
+        assert nodes == [["primary", "running", version, root]] * 3 + [
+            ["secondary", "stream-wals", version, root]] * 3
+        assert "already running" in made.run("--dr", code=1)
+    finally:
+        made.run("--stop")
+    assert not list(tmp_path.rglob("pid"))
 
 
 def test_progress_of_a_build_is_shown(tmp_path):
