@@ -23,6 +23,7 @@
     X(cli_operator_commands)      \
     X(cli_monitor_commands)       \
     X(cli_generate_root_commands) \
+    X(cli_dr_commands)            \
     X(cli_rekey_commands)         \
     X(cli_raft_commands)          \
     X(cli_autosnap_commands)      \

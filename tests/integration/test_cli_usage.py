@@ -281,7 +281,8 @@ def test_what_is_given_wrongly_gives_1_and_no_server_2(cli, command, required):
     for form in ("table", "json"):
         given = GIVEN.get(command, ["x"] * len(required))
         done = cli(*words, *given, f"-format={form}", stdin="x",
-                   env={"HOLDFAST_ADDR": UNREACHABLE}, code=1 if command in WITHOUT_2 else 2)
+                   env={"HOLDFAST_ADDR": UNREACHABLE, "HOLDFAST_DR_NODES": UNREACHABLE,
+                        "HOLDFAST_DR_TOKEN": "t"}, code=1 if command in WITHOUT_2 else 2)
         assert done.stdout == "" and done.stderr != ""
 
 
@@ -304,9 +305,24 @@ class Anything(http.server.BaseHTTPRequestHandler):
         },
     }
 
+    # the role after a change of it; the other cluster has the name localhost
+    dr_roles = {"primary/enable": "primary", "primary/demote": "secondary",
+                "secondary/enable": "secondary", "secondary/promote": "primary",
+                "secondary/update-primary": "secondary"}
+    dr_states = {"disabled": "", "primary": "running", "secondary": "stream-wals"}
+
+    def dr(self, path):
+        self.server.dr = self.dr_roles.get(path, self.server.dr)
+        mode = "secondary" if self.headers["Host"].startswith("localhost") else self.server.dr
+        return {**self.reply, "wrap_info": {"token": "t"},
+                "data": {"mode": mode, "state": self.dr_states[mode], "ready": True,
+                         "checks": [{"check": "state", "result": "ok", "details": "x"}]}}
+
     def do_any(self):
         self.rfile.read(int(self.headers.get("Content-Length", "0")))
         body = json.dumps({**self.reply, "type": self.server.seal})
+        if self.path.startswith("/v1/sys/replication/dr/"):
+            body = json.dumps(self.dr(self.path.removeprefix("/v1/sys/replication/dr/")))
         if self.path.partition("?")[0] in ("/v1/acl/policies", "/v1/acl/tokens", "/v1/acl/roles"):
             body = '[{"ID": "x", "AccessorID": "x"}]'
         elif self.command == "DELETE" and self.path.startswith("/v1/acl/"):
@@ -348,7 +364,11 @@ WITH = {  # what a flag is given beside itself, or its command is without it
     "kv get -field": ["-field=a", "x"], "policy read -field": ["-field=policy", "x"],
     "lease revoke -force": ["-prefix", "x"], "lease revoke -f": ["-prefix", "x"],
     "lease list -limit": ["-all"],
-    "operator generate-root": ["k"], "operator rekey": ["k"],
+    "operator generate-root": ["k"], "operator rekey": ["k"], "operator dr token": ["k"],
+    "operator dr token -delete": [], "operator dr token -generate-otp": [],
+    "operator dr token -otp": ["-init"], "operator dr token -pgp-key": ["-init"],
+    "operator dr token -decode": ["-decode=Aw==", "-otp=x"],
+    "operator dr enable primary -field": ["-field=token", "x"],
     "operator generate-root -generate-otp": [],
     "operator generate-root -otp": ["-init"], "operator generate-root -pgp-key": ["-init"],
     "operator rekey -key-shares": ["-init"], "operator rekey -key-threshold": ["-init"],
@@ -369,10 +389,15 @@ WITH = {  # what a flag is given beside itself, or its command is without it
 def test_every_flag_in_help_is_read(anything, tmp_path, command, required):
     """A flag that a command does not read is warned of; so none may be, for all of its flags."""
     env = {"HOME": str(tmp_path), "HOLDFAST_TOKEN": "t", "PATH": os.environ["PATH"],
-           "HOLDFAST_ADDR": f"http://127.0.0.1:{anything.server_address[1]}"}
+           "HOLDFAST_ADDR": f"http://127.0.0.1:{anything.server_address[1]}",
+           "HOLDFAST_DR_TOKEN": "t"}
+    other = f"http://localhost:{anything.server_address[1]}"
+    if "-other" in dict(flags_of(command)):
+        env["HOLDFAST_DR_NODES"] = other
     (tmp_path / "b").write_text("x")
     for flag, value in flags_of(command):
-        own = SPECIAL.get(flag, VALUES[value])
+        own = SPECIAL.get(flag, VALUES[value]) if flag != "-other" else f"={other}"
+        anything.dr = "primary" if command == "operator dr failback" else "disabled"
         anything.seal = "static" if flag.startswith("-recovery") else "shamir"
         words = GIVEN.get(command, ["x"] * len(required))
         words = WITH.get(f"{command} {flag}", WITH.get(command, words))

@@ -1,19 +1,41 @@
-/* operator generate-root: make a root token with key shares. */
+/* operator generate-root and operator dr token: make a root token, or a DR operation token, with
+ * key shares. */
 #include "base/mem.h"
 #include "cli/command/ceremony.h"
 #include "cli/command/command.h"
+#include "cli/command/dr_view.h"
 #include "crypto/crypto.h"
 #include "text/encode.h"
 
-#define ATTEMPT "sys/generate-root/attempt"
+#define ROOT "sys/generate-root/"
+#define DR "sys/replication/dr/secondary/"
 
 enum { TOKEN_BYTES_MAX = 1024 };
+
+static bool is_dr(struct cli *cli)
+{
+    return strcmp(cli->command->name, "operator dr token") == 0 || cli_bool(cli, "dr-token", false);
+}
+
+/* The path of the attempt, or of what is done with it. NULL without memory. */
+static const char *path_of(struct cli *cli, const char *last)
+{
+    const char *folder = is_dr(cli) ? DR "generate-operation-token/" : ROOT;
+    return arena_format(&cli->arena, "%s%s", folder, last);
+}
+
+static int request(struct cli *cli, const char *method, const char *last, const struct buf *body,
+                   struct cli_reply *ret_reply)
+{
+    const char *path = path_of(cli, last);
+    return path != NULL ? cli_request(cli, method, path, body, ret_reply) : CLI_LOCAL_ERROR;
+}
 
 /* Ask the server for the status of the attempt. NULL with a message. */
 static const struct text_value *attempt_load(struct cli *cli, int *ret_code)
 {
     struct cli_reply reply = {0};
-    *ret_code = cli_request(cli, "GET", ATTEMPT, NULL, &reply);
+    *ret_code = request(cli, "GET", "attempt", NULL, &reply);
     return *ret_code == CLI_OK ? cli_parse_reply(cli, &reply) : NULL;
 }
 
@@ -47,16 +69,17 @@ static int attempt_begin(struct cli *cli)
     int code = ceremony_put_pgp_key(cli, &w, "pgp-key", "pgp_key");
     text_close(&w);
     if (code == CLI_OK)
-        code = cli_request(cli, "PUT", ATTEMPT, &body, &reply);
+        code = request(cli, "PUT", "attempt", &body, &reply);
     return code != CLI_OK ? code : attempt_show(cli, cli_parse_reply(cli, &reply));
 }
 
 static int attempt_cancel(struct cli *cli)
 {
     struct cli_reply reply = {0};
-    int code = cli_request(cli, "DELETE", ATTEMPT, NULL, &reply);
+    int code = request(cli, "DELETE", "attempt", NULL, &reply);
     if (code == CLI_OK && !cli->json)
-        printf("Success! Root token generation canceled (if it was started)\n");
+        printf("Success! %s token generation canceled (if it was started)\n",
+               is_dr(cli) ? "DR operation" : "Root");
     return code;
 }
 
@@ -147,13 +170,32 @@ static int attempt_give_share(struct cli *cli)
         return code;
     const struct text_value *started = text_get(now, "started");
     if (started == NULL || !started->truth) {
-        cli_complain("no root generation is in progress: begin with -init");
+        cli_complain("no %s is in progress: begin with -init",
+                     is_dr(cli) ? "generation of a DR operation token" : "root generation");
         return CLI_LOCAL_ERROR;
     }
     code = ceremony_share_body(cli, now, "nonce", &body);
     if (code == CLI_OK)
-        code = cli_request(cli, "PUT", "sys/generate-root/update", &body, &reply);
+        code = request(cli, "PUT", "update", &body, &reply);
     return code != CLI_OK ? code : attempt_show(cli, cli_parse_reply(cli, &reply));
+}
+
+/* End a DR operation token, which has no expiry. */
+static int dr_token_delete(struct cli *cli)
+{
+    CLEANUP(buf_done) struct buf body = {0};
+    struct text_writer w = {.out = &body};
+    struct cli_reply reply = {0};
+    const char *token = dr_token(cli);
+    if (token == NULL)
+        return CLI_LOCAL_ERROR;
+    text_open_object(&w);
+    text_member_str(&w, "dr_operation_token", token);
+    text_close(&w);
+    int code = cli_request(cli, "PUT", DR "operation-token/delete", &body, &reply);
+    if (code == CLI_OK && !cli->json)
+        printf("Success! The DR operation token was deleted.\n");
+    return code;
 }
 
 static int cmd_generate_root(struct cli *cli)
@@ -169,16 +211,32 @@ static int cmd_generate_root(struct cli *cli)
     return cli_bool(cli, "status", false) ? attempt_status(cli) : attempt_give_share(cli);
 }
 
+static int cmd_dr_token(struct cli *cli)
+{
+    return cli_bool(cli, "delete", false) ? dr_token_delete(cli) : cmd_generate_root(cli);
+}
+
+#define ATTEMPT_FLAGS                                                                             \
+    {"init", CLI_BOOL, "begin an attempt"},                                                       \
+        {"otp", CLI_TEXT, "one-time password, for -init and -decode"},                            \
+        {"pgp-key", CLI_FILE,                                                                     \
+         "with -init: file with a PGP public key, to encrypt the token; decode by base64 -d | "   \
+         "gpg -d"},                                                                               \
+        {"nonce", CLI_TEXT, "nonce of the attempt; default: that of the attempt in progress"},    \
+        {"status", CLI_BOOL, "show the progress of the attempt"},                                 \
+        {"cancel", CLI_BOOL, "cancel the attempt"},                                               \
+        {"generate-otp", CLI_BOOL, "print a one-time password"},                                  \
+    {                                                                                             \
+        "decode", CLI_TEXT, "decode this token, or - (standard input), with the password of -otp" \
+    }
+
 static const struct cli_flag generate_root_flags[] = {
-    {"init", CLI_BOOL, "begin an attempt"},
-    {"otp", CLI_TEXT, "one-time password, for -init and -decode"},
-    {"pgp-key", CLI_FILE,
-     "with -init: file with a PGP public key, to encrypt the token; decode by base64 -d | gpg -d"},
-    {"nonce", CLI_TEXT, "nonce of the attempt; default: that of the attempt in progress"},
-    {"status", CLI_BOOL, "show the progress of the attempt"},
-    {"cancel", CLI_BOOL, "cancel the attempt"},
-    {"generate-otp", CLI_BOOL, "print a one-time password"},
-    {"decode", CLI_TEXT, "decode this token, or - (standard input), with the password of -otp"}};
+    ATTEMPT_FLAGS,
+    {"dr-token", CLI_BOOL, "make a DR operation token, as \"operator dr token\" does"}};
+static const struct cli_flag dr_token_flags[] = {
+    ATTEMPT_FLAGS,
+    {"delete", CLI_BOOL,
+     "end the DR operation token in HOLDFAST_DR_TOKEN, else the one that is typed"}};
 
 static const struct cli_command generate_root_commands[] = {
     {.name = "operator generate-root",
@@ -186,6 +244,13 @@ static const struct cli_command generate_root_commands[] = {
      FLAGS(generate_root_flags),
      .run = cmd_generate_root,
      .help = "Make a root token: -init, then give key shares one by one, then -decode."},
+    {.name = "operator dr token",
+     ARGS("[KEY | -]", 0, 1),
+     FLAGS(dr_token_flags),
+     .run = cmd_dr_token,
+     .help =
+         "On a DR secondary, make a DR operation token with key shares: -init, then give shares "
+         "one by one, then -decode; -delete ends it."},
 };
 
 const struct cli_group cli_generate_root_commands = {generate_root_commands,

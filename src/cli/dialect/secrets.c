@@ -18,6 +18,8 @@ static const struct cli_variable environment[] = {
     {"HOLDFAST_NAMESPACE", "The namespace of a request."},
     {"HOLDFAST_SKIP_VERIFY", "true: do not verify the server's certificate."},
     {"HOLDFAST_CLIENT_TIMEOUT", "The longest wait for the server, 60s by default."},
+    {"HOLDFAST_DR_NODES", "URLs of the other cluster's nodes, for \\fBoperator dr\\fR."},
+    {"HOLDFAST_DR_TOKEN", "DR operation token, for \\fBoperator dr\\fR; else it is typed."},
     {"HOLDFAST_FORMAT", "The form of the output: table or json."},
 };
 

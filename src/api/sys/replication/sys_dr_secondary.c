@@ -1,11 +1,11 @@
 /* Operations on a DR secondary. No token of a client counts there: a DR operation token
  * comes in the body (router/req_dr.h). */
-#include "api/sys/replication/sys_dr.h"
+#include "api/sys/replication/sys_dr_preflight.h"
 #include "cluster/dr/token.h"
 
 struct sys_dr_promote {
     const char *dr_operation_token, *primary_cluster_addr;
-    bool force;
+    bool force, preflight;
 };
 
 static const struct field promote_fields[] = {
@@ -16,17 +16,26 @@ static const struct field promote_fields[] = {
     FIELD(struct sys_dr_promote, force, BOOL, .preset = "false",
           .help = "Promote although the former primary was heard lately or this secondary lags. "
                   "Writes that did not arrive here are lost."),
+    FIELD(struct sys_dr_promote, preflight, BOOL, .preset = "false",
+          .help = "Promote nothing: list what stands in the way of a promotion. The query may say "
+                  "so too."),
 };
 static const struct schema sys_dr_promote_schema = SCHEMA(struct sys_dr_promote, promote_fields);
 
 struct promote_out {
     int64_t progress, required;
-    bool complete;
+    bool complete, checked, ready;
+    struct field_list checks;
 };
+#define OF_PREFLIGHT(member, kind, ...)                   \
+    FIELD(struct promote_out, member, kind, .omit = true, \
+          .has = offsetof(struct promote_out, checked), __VA_ARGS__)
 static const struct field promote_out_fields[] = {
     FIELD(struct promote_out, progress, INT),
     FIELD(struct promote_out, required, INT),
     FIELD(struct promote_out, complete, BOOL),
+    OF_PREFLIGHT(ready, BOOL),
+    OF_PREFLIGHT(checks, LIST, .sub = &sys_dr_check_schema),
 };
 static const struct schema sys_dr_promote_reply = SCHEMA(struct promote_out, promote_out_fields);
 
@@ -63,6 +72,18 @@ static enum status check_caught_up(struct req *req)
     return ST_OK;
 }
 
+static enum status reply_preflight(struct req *req, const struct dr_role *role)
+{
+    const struct sys_dr_promote *in = req_body(req);
+    struct sys_dr_preflight found;
+    ASSERT(dr_is_secondary(role));
+    TRY(sys_dr_preflight(req, role, bytes_str(in->dr_operation_token), &found));
+    return req_reply(req, &(struct promote_out){.required = 1,
+                                                .checked = true,
+                                                .ready = found.ready,
+                                                .checks = {found.items, found.n}});
+}
+
 static enum status sys_dr_promote(struct req *req)
 {
     const struct sys_dr_promote *in = req_body(req);
@@ -71,7 +92,11 @@ static enum status sys_dr_promote(struct req *req)
     struct dr_role role;
     ASSERT(req_in_txn(req));
     ASSERT(in != NULL && req->route != NULL);
+    bool preflight;
     TRY(sys_dr_need_secondary(req, &role));
+    TRY(sys_dr_preflight_asked(req, in->preflight, &preflight));
+    if (preflight)
+        return reply_preflight(req, &role);
     TRY(sys_dr_own_address(req, in->primary_cluster_addr, address));
     if (role.phase == DR_PHASE_SYNCING)
         return req_fail(req, ST_BUSY,
@@ -122,7 +147,7 @@ static const struct route secondary_routes[] = {
      .body = &sys_dr_promote_schema,
      .reply = &sys_dr_promote_reply,
      .help = "Make this secondary the primary of its set, under the next epoch. 503 while it "
-             "syncs or lags: try again later."},
+             "syncs or lags: try again later. With preflight, the list of what stands in the way."},
     {.method = METHOD_POST,
      .path = "replication/dr/secondary/disable",
      .handler = sys_dr_secondary_disable,
