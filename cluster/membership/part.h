@@ -149,7 +149,7 @@ struct part_host {
      * thread */
     _Atomic bool mute;
     _Atomic bool running; /* whether `rlog` is set; any thread */
-    /* a thread of this node fills a staged tree, which nobody else may drop; any thread */
+    /* a thread of this node fills a staged tree, which no other may drop; any thread */
     _Atomic bool staging;
 };
 

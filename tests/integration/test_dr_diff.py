@@ -158,7 +158,8 @@ def test_a_flipped_bit_is_named_and_repaired(pair):
     assert pages() is None  # now every hash is stored
     assert flip_behind(node.process, mark[20:].encode()) > 0
     assert pages()
-    assert status(node)["corrupted_merkle_tree"]
+    told = status(node)  # a checkpoint may have been faster
+    assert told["corrupted_merkle_tree"] or told["repaired_differences"] > 0
     call(node, "POST", f"{DR}/secondary/reindex", body, "")
     stop(primary)  # the next stream compares the roots soon
     start(primary)
