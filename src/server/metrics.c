@@ -1,6 +1,7 @@
 /* Metrics of all parts of a node, gathered for each scrape. */
 #include "audit/audit_table.h"
 #include "http/client.h"
+#include "server/metrics_dr.h"
 #include "server/server.h"
 
 #include <stdio.h>
@@ -398,6 +399,7 @@ static void figures_collect(struct metric_source *source, struct metric_out *out
     snapshot_figures(out, s->env, &status.raft);
     store_figures(out, rlog_store(node_rlog(s->node)), status.version);
     lease_figures(out, s);
+    metrics_dr(out, s, &status);
     mesh_figures(out, node_mesh(s->node));
     peer_figures(out, node_mesh(s->node));
 }

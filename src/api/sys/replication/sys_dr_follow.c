@@ -4,6 +4,7 @@
 #include "base/trace.h"
 #include "cluster/dr/epoch.h"
 #include "cluster/dr/follow/follow.h"
+#include "cluster/dr/ring.h"
 #include "node/service.h"
 
 #include <stdatomic.h>
@@ -93,8 +94,10 @@ static void answer_renewal(struct service *service, struct dr *dr)
 void sys_dr_keep(struct service *service)
 {
     struct dr *dr = service_host(service)->dr;
+    struct dr_ring_watch watch = {0};
     atomic_store(&dr->kept, true);
     do {
+        dr_ring_warn(dr, &watch);
         hear(service, dr);
         answer_renewal(service, dr);
     } while (service_wait(service, KEEP_EVERY_MS));
