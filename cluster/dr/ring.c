@@ -25,8 +25,8 @@ static char *find(struct dr_ring_watch *watch, const char *id)
     return NULL;
 }
 
-static void judge(struct dr_ring_watch *watch, const struct rlog_wal_stats *ring,
-                  const struct dr_peer *peer)
+static void warn_of(struct dr_ring_watch *watch, const struct rlog_wal_stats *ring,
+                    const struct dr_peer *peer)
 {
     char *warned = find(watch, peer->id);
     unsigned used = dr_ring_used(ring, peer->position);
@@ -37,10 +37,11 @@ static void judge(struct dr_ring_watch *watch, const struct rlog_wal_stats *ring
     if (warned != NULL || used < DR_RING_NEAR_PERCENT || watch->n == DR_PEERS_MAX)
         return;
     (void)snprintf(watch->ids[watch->n++], DR_ID_MAX, "%s", peer->id); /* fits: it was bounded */
-    trace(TRACE_WARN, "dr",
-          "secondary %s lacks %llu writes, which take %u %% of the WAL in memory: when it lacks more "
-          "than the WAL holds, it must sync anew",
-          peer->id, (unsigned long long)(ring->last - MIN(peer->position, ring->last)), used);
+    trace(
+        TRACE_WARN, "dr",
+        "secondary %s lacks %llu writes, which take %u %% of the WAL in memory: when it lacks more "
+        "than the WAL holds, it must sync anew",
+        peer->id, (unsigned long long)(ring->last - MIN(peer->position, ring->last)), used);
 }
 
 void dr_ring_warn(struct dr *dr, struct dr_ring_watch *watch)
@@ -52,5 +53,5 @@ void dr_ring_warn(struct dr *dr, struct dr_ring_watch *watch)
     ASSERT(facts.n_peers <= DR_PEERS_MAX && watch->n <= DR_PEERS_MAX);
     for (unsigned i = 0; i < facts.n_peers; i++)
         if (facts.peers[i].heard_ms != 0 && facts.peers[i].id[0] != '\0')
-            judge(watch, &ring, &facts.peers[i]);
+            warn_of(watch, &ring, &facts.peers[i]);
 }

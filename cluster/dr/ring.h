@@ -9,7 +9,8 @@
 enum { DR_RING_NEAR_PERCENT = 75 };
 
 /* How much of the ring, in percent of its bound, lies behind `position`: the records that the
- * secondary lacks, if all records are equally long. 100: the ring has lost records that it lacks. */
+ * secondary lacks, if all records are equally long. 100: the ring has lost records that it lacks.
+ */
 unsigned dr_ring_used(const struct rlog_wal_stats *ring, uint64_t position);
 
 /* Secondaries that were warned of. Zero-initialise. */

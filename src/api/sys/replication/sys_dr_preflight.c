@@ -109,6 +109,7 @@ static void check_seal(struct preflight *p)
 static void check_members(struct preflight *p)
 {
     const struct node_ops *ops = p->req->host->node_ops;
+    ASSERT(p->out->n < CHECKS_MAX);
     struct node_peer *peers = arena_alloc(p->req->arena, RLOG_MEMBERS_MAX * sizeof *peers);
     if (peers == NULL) {
         p->st = ST_NOMEM;
@@ -170,6 +171,7 @@ static void check_audit(struct preflight *p)
 static void check_token(struct preflight *p, struct bytes bearer)
 {
     struct auth_token token = {0};
+    ASSERT(bearer.len != 0);
     if (!token_batch_is(bearer)) {
         add_check(p, "token", GOOD,
                   "a DR operation token, which does not expire: delete it after its use");
