@@ -24,11 +24,11 @@ int dr_await(struct cli *cli, const char *addresses, const char *mode, const cha
     struct dr_view view = {0};
     ASSERT(mode[0] != '\0' && seconds >= 0);
     do {
+        dr_view_pause(); /* a standby shows the new role a moment after the active node */
         if (!dr_view_load(cli, addresses, &view))
             return CLI_REMOTE_ERROR;
         if (dr_view_is(&view, mode, state))
             return CLI_OK;
-        dr_view_pause();
     } while (!is_late(&begun_s, seconds));
     cli_complain("%s is still %s, %s after %" PRId64
                  " s; \"holdfast operator dr status\" shows how "
