@@ -81,7 +81,8 @@ static void health_names_the_cluster_only_when_unsealed(void **ctx)
     assert_body(t, "{\"initialized\":true,\"sealed\":false,\"standby\":false,"
                    "\"performance_standby\":false,\"replication_performance_mode\":\"disabled\","
                    "\"replication_dr_mode\":\"disabled\",\"server_time_utc\":1700000001,"
-                   "\"version\":\"0.0.1\",\"cluster_name\":\"test\",\"cluster_id\":\"id\"}");
+                   "\"replication_primary_canary_age_ms\":0,\"clock_skew_ms\":0,"
+                   "\"echo_duration_ms\":0,\"version\":\"0.0.1\",\"cluster_name\":\"test\",\"cluster_id\":\"id\"}");
 }
 
 static void leader_and_seal_status_need_no_token(void **ctx)

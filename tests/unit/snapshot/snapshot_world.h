@@ -51,6 +51,13 @@ struct store *rlog_store(struct rlog *rlog)
     return w.m.store;
 }
 
+/* The part of disaster recovery, which is linked and does not run, has no ring here. */
+struct rlog_wal *rlog_wal(struct rlog *rlog)
+{
+    (void)rlog;
+    return NULL;
+}
+
 enum status rlog_dump_begin(struct rlog *rlog, struct rlog_machine_dump *ret_dump)
 {
     (void)rlog;
