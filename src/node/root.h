@@ -12,6 +12,7 @@ struct root {
     struct store_pin pin; /* keeps the state readable while `hashing` */
     uint8_t hash[STORE_HASH_BYTES];
     uint64_t hashed_ms, seen_version;
+    uint64_t hashed_index; /* entry that was applied last when the hash was begun */
     bool hashing;
 };
 

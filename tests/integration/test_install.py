@@ -16,6 +16,7 @@ share/bash-completion/completions/holdfast share/zsh/site-functions/_holdfast
 share/fish/vendor_completions.d/holdfast.fish share/doc/holdfast/README.md
 share/doc/holdfast/LIMITS.md share/doc/holdfast/LICENSE share/doc/holdfast/CHANGELOG.md
 share/doc/holdfast/deploy/haproxy/haproxy.cfg share/doc/holdfast/deploy/tls/bootstrap
+share/doc/holdfast/deploy/dr/README.md
 """.split()
 
 

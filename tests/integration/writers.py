@@ -11,7 +11,7 @@ import random
 import threading
 import time
 
-from cluster import call_on
+from cluster import PATIENCE_S, call_on
 
 KEYS_EACH = 20
 SERVING = (200, 429, 473)  # what the health of a node that serves is
@@ -79,11 +79,20 @@ class Writer(threading.Thread):
         if not self.may_show(key, seen, before):
             self.wrong.append(f"{node.name}: {key} read {seen} after {before} was acknowledged")
 
+    def final(self, connection, key):
+        """The reply of a node that may be without a leader for a moment: a 503 says nothing of the key."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            answer = call_on(connection, "GET", f"/v1/kv/chaos/{key}", None, self.cluster.token)
+            if answer.status != 503 or time.monotonic() > deadline:
+                return answer
+            time.sleep(0.1)
+
     def check_end(self, node, connection):
         """What is there, when nobody writes any more."""
         for key, number in self.acked.items():
-            answer = call_on(connection, "GET", f"/v1/kv/chaos/{key}", None, self.cluster.token)
-            assert answer.status == 200, f"{node.name} lost {key}"
+            answer = self.final(connection, key)
+            assert answer.status == 200, f"{node.name} lost {key}: {answer.status} {answer.body[:300]}"
             assert self.may_show(key, answer.data["n"], number), f"{node.name} {key}"
 
 

@@ -232,7 +232,6 @@ static void fill_secondary(struct req *req, struct status_room *r, struct dr_sta
     out->certificate_expires = facts->cert_ends_s * 1000;
     out->last_heard_ms = lag.heard_ms;
     out->last_verified_index = facts->verified;
-    out->corrupted_merkle_tree = facts->differs;
     out->secondary_id = r->node.dr.id;
     out->corrupted_merkle_tree |= facts->differs;
     out->difference_syncs = facts->diff.syncs;
