@@ -24,7 +24,7 @@ struct dr_heard {
 
 /* Stage what a claim means for this cluster: a primary is superseded, an idle secondary takes the
  * epoch over. ST_INVALID with a reason: the claim is of another set, no higher than the own epoch,
- * or of somebody whom this cluster does not believe, and nothing was staged. Else as state_put. */
+ * or of a cluster that this one does not believe; nothing was staged. Else as state_put. */
 NODISCARD enum status dr_epoch_hear(struct state_txn *txn, const struct dr_heard *heard,
                                     struct reason *reason);
 /* Stage the epoch that the primary of this secondary has told in a refusal. `set`: the set that the

@@ -148,7 +148,7 @@ def pair():
 
 
 def row_dr():
-    """Alone: the secondary runs, and follows nobody."""
+    """Alone: the secondary runs, and follows no primary."""
     p = pair()
     a = p.primary.active()
     put = load.kv2_put(p.primary.client)

@@ -166,7 +166,7 @@ def test_a_demoted_cluster_hears_of_the_promotion_and_tells_its_secondary(trio):
 def test_two_primaries_of_one_epoch_both_report_it(trio):
     a, b, _ = trio
     demote(b)
-    take_over(b, a.recovery_keys)  # nobody told it of epoch 3
+    take_over(b, a.recovery_keys)  # it has not heard of epoch 3
     assert status(a.node)["epoch"] == status(b.node)["epoch"] == 3
     for cluster in (a, b):
         await_words(cluster, "conflict", "epoch 3", "demote one of the two")
