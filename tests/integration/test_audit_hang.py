@@ -20,7 +20,8 @@ from test_reload import await_log
 TIMEOUT_S = 1
 MANY = 150  # requests that take longer than PATIENCE_S if each waits for TIMEOUT_S
 LARGE = "x" * 60000
-CLIENTS, EACH = 4, 100  # of requests at the same time
+CLIENTS, EACH = 4, 300  # of requests at the same time
+LATES_MAX = 3  # in a row: then a device rests, as docs/audit.md says
 DEADLINE_S = 5  # longer than a request takes that waits for no device
 
 
@@ -247,15 +248,20 @@ def test_a_receiver_that_does_not_read_delays_requests_once(cluster, node, tmp_p
 
 
 @pytest.mark.parametrize("kind", ["fifo", "tcp", "unix"])
-def test_each_client_waits_for_a_hung_receiver_once(cluster, node, tmp_path, kind):
-    receiver = RECEIVERS[kind](tmp_path)
+def test_each_client_waits_once_whenever_a_receiver_hangs(cluster, node, tmp_path, kind):
+    def lates():
+        return node.log_text().count("device other/ is left out until it answers")
+
+    receiver, before = RECEIVERS[kind](tmp_path), lates()
     with contextlib.closing(receiver), two_devices(
             cluster, receiver, write_timeout=f"{DEADLINE_S}s"):
         took = durations(node, CLIENTS, EACH, LARGE)
         waited = [each for each in took if each >= DEADLINE_S]
-        # More than 99 of 100 requests wait for nothing.
-        assert 1 <= len(waited) <= CLIENTS and CLIENTS * 100 <= len(took), sorted(took)[-20:]
-        assert devices_status(node, "other/") == "late"
+        # The kernel makes room for more bytes of a TCP receiver now and then: it was late, and is again.
+        assert 1 <= lates() - before <= LATES_MAX
+        # At least 99 of 100 requests wait for nothing.
+        assert 1 <= len(waited) <= CLIENTS * (lates() - before) <= len(took) / 100, sorted(took)[-20:]
+        assert devices_status(node, "other/") in ("late", "resting")
 
 
 def test_a_peer_that_never_reads_is_tried_less_and_less_often(cluster, node, tmp_path):
