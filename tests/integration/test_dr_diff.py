@@ -5,9 +5,13 @@ import json
 
 import pytest
 
-from activation import DR, await_mode, become_primary, call, make_token, operation_token, status
+from activation import (
+    DR, await_mode, become_primary, call, enable, make_token, operation_token, status,
+)
 from cluster import Recoverable
+from test_dr_activation import Single
 from test_dr_pair import await_equal, await_state, follow, promote, seen
+from test_reload import await_log
 
 SECRETS = 2000
 CHANGED = 20
@@ -82,7 +86,7 @@ def test_a_restore_of_an_older_state_is_followed(pair):
 
 
 def checked(cluster):
-    told = call(cluster.nodes[1], "POST", "/v1/sys/replication/merkle-check").data
+    told = call(cluster.nodes[-1], "POST", "/v1/sys/replication/merkle-check").data
     return told["merkle_corruption_report"]
 
 
@@ -225,3 +229,21 @@ def test_a_failback_names_and_keeps_what_was_lost(pair):
     body = {"file": told["lost_writes_file"]}
     again = call(primary.active(), "POST", f"{DR}/lost-writes", body).data
     assert again["writes"] == read["writes"]
+
+
+def test_a_first_sync_of_damaged_content_is_not_swapped_in():
+    mark = "damaged-0123456789abcdef-0123456789abcdef"
+    with Single() as primary, Single() as secondary:
+        node = primary.nodes[0]
+        become_primary(primary)
+        call(node, "PUT", f"/v1/kv/{mark}", {"x": "y" * 100}, status=204)
+        assert not checked(primary)["corrupted_root"]  # now every hash is stored
+        assert flip_behind(node.process, mark[20:].encode()) > 0
+        secondary.await_feature_level()
+        told = enable(secondary.nodes[0], make_token(primary, "b"), primary)
+        assert told.status == 200, told.body
+        await_log(secondary.nodes[0], "leads to another root than the primary's", count=2)
+        assert seen(secondary.nodes[0])["state"] == "merkle-sync"
+        call(node, "POST", "/v1/sys/replication/reindex", {})
+        await_state(secondary, "stream-wals")
+        await_equal(primary, secondary)

@@ -3,7 +3,8 @@
  * stays as it was, and serves no client.
  *
  *   aim: the role names the version ─▶ begin a staged tree ─▶ stage keys, and the newest versions
- * of deletions ─▶ swap, with this cluster's keys under the primary's root key, and the new phase
+ * of deletions ─▶ compare the root ─▶ swap, with this cluster's keys under the primary's root key,
+ * and the new phase
  *
  * The transaction of each step names the staged tree and the record of the role, so an operator who
  * changes the role, or the next active node, ends the sync. */
@@ -19,7 +20,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 
-enum { TXN_BYTES = 1024 * 1024, TXN_OPS = 4096 };
+enum { TXN_BYTES = 1024 * 1024, TXN_OPS = 4096, STAGED_PIN_MS = 10 * 60 * 1000 };
 
 /* A proposal to the raft thread, which this thread waits for. */
 struct proposal {
@@ -155,6 +156,7 @@ static enum status take_end(struct sync *y, const struct dr_sync_end *end)
     enum status st = rlog_content_end(y->content);
     y->content = NULL;
     TRY(st);
+    memcpy(y->root, end->root, sizeof y->root);
     return y->txn.n_ops > 0 ? sync_commit(y) : ST_OK;
 }
 
@@ -271,6 +273,31 @@ enum status sync_swap(struct sync *y)
     return sync_commit(y);
 }
 
+enum status sync_check(struct sync *y, struct store_pin *ret_staged)
+{
+    uint8_t root[DR_ROOT_BYTES];
+    struct store *store = rlog_store(y->f->thread->host->rlog);
+    TRY(store_pin_staged(store, "dr sync", STAGED_PIN_MS, ret_staged));
+    store_hash(ret_staged, BYTES(RLOG_REPLICATED), root);
+    if (memcmp(root, y->root, sizeof root) == 0)
+        return ST_OK;
+    store_unpin(ret_staged);
+    trace(TRACE_ERROR, "dr",
+          "the sync to version %" PRIu64 " leads to another root than the primary's", y->target);
+    follow_tell(y->f, DR_LINK_FAILED,
+                "the synced state has another root than the primary's: check the primary's hashes");
+    return ST_CORRUPT;
+}
+
+/* A first sync needs nothing of the staged tree but its root. */
+static enum status check_whole(struct sync *y)
+{
+    struct store_pin staged;
+    TRY(sync_check(y, &staged));
+    store_unpin(&staged);
+    return ST_OK;
+}
+
 void sync_done(struct sync *y, enum status st)
 {
     if (y->content != NULL && rlog_content_end(y->content) == ST_OK)
@@ -310,6 +337,7 @@ static enum status sync_run(struct sync *y, uint64_t version)
     rlog_txn_stage_begin(&y->txn);
     TRY(sync_commit(y));
     TRY(sync_receive(y));
+    TRY(check_whole(y));
     TRY(sync_swap(y));
     trace(TRACE_INFO, "dr", "synced: the state is the primary's at version %" PRIu64, y->target);
     return ST_OK;

@@ -28,7 +28,6 @@ struct diff {
     struct store_pin pin;
     uint64_t version; /* of this cluster's state */
     uint64_t fork;    /* version from which on the own writes were not the primary's; 0: none */
-    uint8_t root[DR_ROOT_BYTES];
     struct follow_lost *lost;
     uint64_t n_lost, n_named;
     uint8_t *room; /* for content of a block */
@@ -62,7 +61,6 @@ static enum status take_begin(struct diff *d)
     y->floor = frame.diff_begin.floor;
     if (y->target == 0 || y->target > RLOG_VERSION_MAX)
         return ST_INVALID;
-    memcpy(d->root, frame.diff_begin.root, sizeof d->root);
     if (y->f->because != FOLLOW_APART)
         return ST_OK;
     y->floor = y->target;
@@ -155,17 +153,8 @@ static enum status check_staged(struct diff *d)
     struct sync *y = &d->sync;
     struct state_dr_source own = {0};
     struct store_pin staged;
-    uint8_t root[DR_ROOT_BYTES];
-    TRY(store_pin_staged(d->pin.store, "dr diff", PIN_MS, &staged));
-    store_hash(&staged, BYTES(RLOG_REPLICATED), root);
-    enum status st = memcmp(root, d->root, sizeof root) == 0 ? ST_OK : ST_CORRUPT;
-    if (st == ST_CORRUPT)
-        trace(TRACE_ERROR, "dr",
-              "the difference to version %" PRIu64 " leads to another root than "
-              "the primary's",
-              y->target);
-    if (st == ST_OK)
-        st = read_source(&staged, &y->source);
+    TRY(sync_check(y, &staged));
+    enum status st = read_source(&staged, &y->source);
     if (st == ST_OK)
         st = read_source(&d->pin, &own);
     /* A repair at a version that this cluster has synced to already leaves the keys alone. */

@@ -20,6 +20,7 @@ struct sync {
     uint64_t floor;  /* lower bound of newest versions after the swap; 0: none */
     int64_t time_ms; /* cluster time of the target */
     uint32_t crc;
+    uint8_t root[DR_ROOT_BYTES]; /* of the primary's replicated state at the target */
     struct state_dr_source source;
     bool same_keys;       /* of the barrier: there is nothing to adopt */
     bool swapping;        /* every key is staged */
@@ -38,6 +39,9 @@ NODISCARD enum status sync_aim(struct sync *y);
 NODISCARD bool sync_leads_back(struct sync *y, uint64_t version);
 /* Receive content and stage it. ST_DENIED: refused. ST_CORRUPT, ST_INVALID. */
 NODISCARD enum status sync_receive(struct sync *y);
+/* Compare the root of the staged tree with the primary's. The caller unpins the tree, which is
+ * pinned on ST_OK only. ST_CORRUPT: the roots differ. */
+NODISCARD enum status sync_check(struct sync *y, struct store_pin *ret_staged);
 /* The last step: the state, the keys and the phase change at once. */
 NODISCARD enum status sync_swap(struct sync *y);
 /* Release what `y` holds; `st`: how the sync ended. */

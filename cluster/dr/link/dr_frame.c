@@ -356,12 +356,14 @@ static void put_sync_end(const struct dr_frame *f, struct buf *out)
 {
     buf_add_u64(out, f->sync_end.bytes);
     buf_add_u32(out, f->sync_end.crc);
+    buf_add(out, bytes_of(f->sync_end.root, DR_ROOT_BYTES));
 }
 
 static bool take_sync_end(struct reader *r, struct dr_frame *f)
 {
     f->sync_end.bytes = reader_u64(r);
     f->sync_end.crc = reader_u32(r);
+    take_raw(r, f->sync_end.root, DR_ROOT_BYTES);
     return true;
 }
 
@@ -432,7 +434,6 @@ static void put_diff_begin(const struct dr_frame *f, struct buf *out)
     buf_add_u64(out, f->diff_begin.keys);
     buf_add_u64(out, f->diff_begin.fork);
     put_ms(out, f->diff_begin.time_ms);
-    buf_add(out, bytes_of(f->diff_begin.root, DR_ROOT_BYTES));
 }
 
 static bool take_diff_begin(struct reader *r, struct dr_frame *f)
@@ -441,9 +442,7 @@ static bool take_diff_begin(struct reader *r, struct dr_frame *f)
     f->diff_begin.floor = reader_u64(r);
     f->diff_begin.keys = reader_u64(r);
     f->diff_begin.fork = reader_u64(r);
-    bool time = take_ms(r, &f->diff_begin.time_ms);
-    take_raw(r, f->diff_begin.root, DR_ROOT_BYTES);
-    return time && f->diff_begin.floor <= f->diff_begin.version;
+    return take_ms(r, &f->diff_begin.time_ms) && f->diff_begin.floor <= f->diff_begin.version;
 }
 
 /* One row a type. `put` appends the payload without the data of a block; `take` reads a payload,
@@ -470,12 +469,12 @@ static const struct dr_type_row type_rows[] = {
     [DR_CHECKPOINT] = {DR_PRIMARY, 8, put_version, take_version},
     [DR_SYNC_BEGIN] = {DR_PRIMARY, 32, put_sync_begin, take_sync_begin},
     [DR_SYNC_DATA] = {DR_PRIMARY, SYNC_HEAD + DR_RAW_MAX, put_sync_data, take_sync_data},
-    [DR_SYNC_END] = {DR_PRIMARY, 12, put_sync_end, take_sync_end},
+    [DR_SYNC_END] = {DR_PRIMARY, 44, put_sync_end, take_sync_end},
     [DR_PONG] = {DR_PRIMARY, 57 + ADDRESSES_BYTES_MAX, put_pong, take_pong},
     [DR_CERT] = {DR_PRIMARY, VARINT_MAX + DR_CERT_MAX, put_cert, take_cert},
     [DR_DIFF_ASK] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},
     [DR_DIFF_WANT] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},
-    [DR_DIFF_BEGIN] = {DR_PRIMARY, 40 + DR_ROOT_BYTES, put_diff_begin, take_diff_begin},
+    [DR_DIFF_BEGIN] = {DR_PRIMARY, 40, put_diff_begin, take_diff_begin},
     [DR_DIFFERS] = {DR_PRIMARY, 8, put_version, take_version},
     [DR_DIFF_NODES] = {DR_PRIMARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},
 };

@@ -164,8 +164,9 @@ struct dr_sync_data {
 };
 
 struct dr_sync_end {
-    uint64_t bytes; /* bytes of content that were sent */
-    uint32_t crc;   /* CRC-32C of all of them */
+    uint64_t bytes;              /* bytes of content that were sent */
+    uint32_t crc;                /* CRC-32C of all of them */
+    uint8_t root[DR_ROOT_BYTES]; /* of the replicated state at the version */
 };
 
 struct dr_pong {
@@ -203,7 +204,6 @@ struct dr_diff_begin {
     uint64_t keys;    /* of that version */
     uint64_t fork;    /* version at which the primary was promoted; 0: never */
     int64_t time_ms;  /* cluster time of the version, since 1970 */
-    uint8_t root[DR_ROOT_BYTES];
 };
 
 struct dr_frame {

@@ -58,7 +58,6 @@ static enum status tell_begin(struct diff *d)
                                             .keys = d->out.keys,
                                             .fork = promoted_at(&dump->pin),
                                             .time_ms = dump->time_ms}};
-    store_hash(&dump->pin, BYTES(RLOG_REPLICATED), frame.diff_begin.root);
     return dr_conn_send(d->out.s->conn, &frame, dr_conn_now_ms() + DR_SEND_MS);
 }
 

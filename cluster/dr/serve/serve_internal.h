@@ -43,8 +43,8 @@ void dr_session_addresses(struct dr_session *s, struct dr_addresses *ret);
 /* Note a sign of life of the secondary, whose state has the version `position`. */
 void dr_session_heard(struct dr_session *s, uint64_t position);
 
-/* The state at a pin, or parts of it, on the way to a secondary: written into a file without a name,
- * then sent at the secondary's pace (serve_sync.c). Begins with `s` alone. */
+/* The state at a pin, or parts of it, on the way to a secondary: written into a file without a
+ * name, then sent at the secondary's pace (serve_sync.c). Begins with `s` alone. */
 struct fs_file;
 struct dr_outgoing {
     struct dr_session *s;
@@ -55,6 +55,7 @@ struct dr_outgoing {
     struct fs_file *file;
     uint64_t bytes, keys, credit;
     uint32_t crc;
+    uint8_t root[DR_ROOT_BYTES]; /* of the whole replicated state */
 };
 /* Make the file, and pin the newest version. ST_CLOSED, ST_BUSY; else as fs_open. */
 NODISCARD enum status dr_outgoing_pin(struct dr_outgoing *y);

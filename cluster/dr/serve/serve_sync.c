@@ -74,6 +74,8 @@ enum status dr_outgoing_write(struct dr_outgoing *y)
 {
     ASSERT(y->pinned);
     enum status st = rlog_machine_dump_run(&y->dump, write_piece, y);
+    if (st == ST_OK)
+        store_hash(&y->dump.pin, BYTES(RLOG_REPLICATED), y->root);
     dr_outgoing_unpin(y);
     return st;
 }
@@ -125,6 +127,7 @@ static enum status send_file(struct dr_outgoing *y)
                                             .keys = y->keys,
                                             .time_ms = y->dump.time_ms}};
     struct dr_frame end = {.type = DR_SYNC_END, .sync_end = {.bytes = y->bytes, .crc = y->crc}};
+    memcpy(end.sync_end.root, y->root, sizeof y->root);
     TRY(dr_conn_send(y->s->conn, &begin, until_ms));
     uint8_t *room = mem_alloc(PIECE_BYTES);
     if (room == NULL)

@@ -93,9 +93,12 @@ static const struct golden_frame golden_frames[] = {
      GOLDEN("\x14\0\0\0\x16"
             "\0\1\0\0\0\0\0\0\1\x28\0\0\0"
             "lz4 lz4")},
-    {.frame = {.type = DR_SYNC_END, .sync_end = {0x10000, 0xe3069283}},
-     GOLDEN("\x0c\0\0\0\x17"
-            "\0\0\1\0\0\0\0\0\x83\x92\x06\xe3")},
+    {.frame = {.type = DR_SYNC_END,
+               .sync_end = {0x10000,
+                            0xe3069283,
+                            {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, [31] = 255}}},
+     GOLDEN("\x2c\0\0\0\x17"
+            "\0\0\1\0\0\0\0\0\x83\x92\x06\xe3" ROOT32_WIRE)},
     {.frame = {.type = DR_PONG,
                .pong = {.stamp = 5,
                         .version = 99,
@@ -113,8 +116,7 @@ static const struct golden_frame golden_frames[] = {
     {.frame = {.type = DR_CERT, .cert = {{(const uint8_t *)"pem", 3}}},
      GOLDEN("\x04\0\0\0\x19"
             "\3pem")},
-    {.frame = {.type = DR_DIFF_ASK,
-               .diff_list = {true, {3, false, {(const uint8_t *)"ask", 3}}}},
+    {.frame = {.type = DR_DIFF_ASK, .diff_list = {true, {3, false, {(const uint8_t *)"ask", 3}}}},
      GOLDEN("\x09\0\0\0\x07"
             "\1\0\3\0\0\0ask")},
     {.frame = {.type = DR_DIFF_WANT,
@@ -122,16 +124,10 @@ static const struct golden_frame golden_frames[] = {
      GOLDEN("\x0d\0\0\0\x08"
             "\0\1\x28\0\0\0lz4 lz4")},
     {.frame = {.type = DR_DIFF_BEGIN,
-               .diff_begin = {.version = 99,
-                              .floor = 70,
-                              .keys = 12,
-                              .fork = 60,
-                              .time_ms = 1000,
-                              .root = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
-                                       16, [31] = 255}}},
-     GOLDEN("\x48\0\0\0\x1a"
+               .diff_begin = {.version = 99, .floor = 70, .keys = 12, .fork = 60, .time_ms = 1000}},
+     GOLDEN("\x28\0\0\0\x1a"
             "\x63\0\0\0\0\0\0\0\x46\0\0\0\0\0\0\0"
-            "\x0c\0\0\0\0\0\0\0\x3c\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0" ROOT32_WIRE)},
+            "\x0c\0\0\0\0\0\0\0\x3c\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0")},
     {.frame = {.type = DR_DIFFERS, .checkpoint = {60}},
      GOLDEN("\x08\0\0\0\x1c"
             "\x3c\0\0\0\0\0\0\0")},

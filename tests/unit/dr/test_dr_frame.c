@@ -124,7 +124,7 @@ static void a_length_above_the_types_is_refused(void **ctx)
         {DR_CHECKPOINT, 8},
         {DR_SYNC_BEGIN, 32},
         {DR_SYNC_DATA, 1048576 + 13},
-        {DR_SYNC_END, 12},
+        {DR_SYNC_END, 44},
         {DR_PONG, 4314},
         {DR_CERT, 16387},
     };
