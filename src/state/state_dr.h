@@ -3,12 +3,11 @@
  * A secondary has the root key of its primary: the shared key ring that it receives is encrypted
  * under that key. Its nodes open the root key by a seal of their own, STATE_DR_SEAL:
  *
- *   primary's seal   own seal     STATE_DR_SEAL wraps the root key by       who authorises
- *   key shares       key shares   the key of the primary's shares: a copy   the primary's key
- * shares of the primary's seal key shares       static       the configured seal key the primary's
- * key shares static           key shares   the primary's recovery key                shares of that
- * key static           static       the configured seal key                   shares of the
- * primary's recovery key
+ *   primary's seal  own seal    the root key is wrapped by        who authorises
+ *   key shares      key shares  the key of the primary's shares   the primary's key shares
+ *   key shares      static      the configured seal key           the primary's key shares
+ *   static          key shares  the primary's recovery key        shares of that key
+ *   static          static      the configured seal key           shares of the recovery key
  *
  *   primary ──demote──▶ secondary ──adopt: the primary's state, from its first sync on──▶ secondary
  *   secondary ──promote──▶ primary
@@ -40,8 +39,7 @@ struct state_dr_source {
 NODISCARD enum status state_dr_source_add(struct state_dr_source *source, struct bytes key,
                                           struct bytes value);
 /* Whether both have the same records. */
-NODISCARD bool state_dr_source_eq(const struct state_dr_source *a,
-                                  const struct state_dr_source *b);
+NODISCARD bool state_dr_source_eq(const struct state_dr_source *a, const struct state_dr_source *b);
 void state_dr_source_done(struct state_dr_source *source);
 
 struct state_dr_adopt {
