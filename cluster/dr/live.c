@@ -132,3 +132,10 @@ const struct dr_conflict *dr_live_conflict_of(const struct dr_facts *facts, uint
     const struct dr_conflict *c = &facts->conflict;
     return c->epoch != 0 && now_ms < c->heard_ms + DR_CONFLICT_MS ? c : NULL;
 }
+
+void dr_live_set_place(struct dr_peer *peer, struct bytes api, struct bytes cluster)
+{
+    ASSERT(api.len < sizeof peer->api && cluster.len < sizeof peer->cluster);
+    *bytes_put((uint8_t *)peer->api, api) = '\0';
+    *bytes_put((uint8_t *)peer->cluster, cluster) = '\0';
+}

@@ -26,6 +26,9 @@ struct dr_peer {
     char address[DR_ADDRESS_MAX]; /* on a secondary: host:port of the primary's node; else "" */
     char
         connected_from[DR_ADDRESS_MAX]; /* on a primary: where the secondary's connection is from */
+    char api[DR_URL_MAX];               /* URL of the other node's API, as it told it; "" */
+    char
+        cluster[DR_ADDRESS_MAX]; /* on a primary: the secondary's cluster port, as it told it; "" */
     bool connected;
     int64_t heard_wall_ms;  /* this node's wall clock at the last heartbeat; 0: never */
     uint64_t heard_ms;      /* the same, monotonic */
@@ -116,6 +119,8 @@ void dr_live_reset(struct dr_live *live);
 /* The peer of this id and address, made if there is room; NULL: there is none. Between
  * dr_live_begin and dr_live_end. */
 struct dr_peer *dr_live_peer(struct dr_facts *facts, const char *id, const char *address);
+/* Keep where the other node says that people find it; both texts of a valid frame. */
+void dr_live_set_place(struct dr_peer *peer, struct bytes api, struct bytes cluster);
 
 /* There is another primary of the set, as `source` told, whose epoch is not below ours. */
 void dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *source);

@@ -47,8 +47,13 @@ enum status req_dr_authorise_by(struct req *req, struct bytes token)
     return st;
 }
 
-enum status req_dr_authorise(struct req *req)
+enum status req_dr_authorise(struct req *req, struct bytes bearer)
 {
+    if (req->method == METHOD_GET) {
+        ASSERT(req_in_txn(req));
+        enum status st = bearer.len != 0 ? dr_token_check(req->txn, bearer) : ST_DENIED;
+        return st == ST_DENIED ? refuse_missing(req) : st;
+    }
     const struct text_value *given = text_get(req->data, REQ_DR_TOKEN);
     bool text = given != NULL && given->kind == TEXT_STRING;
     return req_dr_authorise_by(req, text ? given->text : (struct bytes){0});

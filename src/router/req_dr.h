@@ -13,9 +13,11 @@
 /* The error of a DR secondary on every path that it does not serve. */
 #define REQ_DR_DISABLED "path disabled in replication DR secondary mode"
 
-/* Authorise by the body, req->data. ST_INVALID with the request's error: the token is missing, or
+/* Authorise by the body, req->data. A GET has no body: it is authorised by `bearer`, the token of
+ * its header, as upstream's clients send a DR operation token with it; no other token counts there,
+ * not even a batch token. ST_INVALID with the request's error: the token is missing, or
  * no valid one. ST_DENIED: the policies of a batch token do not allow it. */
-NODISCARD enum status req_dr_authorise(struct req *req);
+NODISCARD enum status req_dr_authorise(struct req *req, struct bytes bearer);
 /* The same with the token itself. */
 NODISCARD enum status req_dr_authorise_by(struct req *req, struct bytes token);
 

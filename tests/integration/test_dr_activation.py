@@ -383,6 +383,11 @@ def test_what_a_secondary_serves_for_an_operation_token():
             assert {s["node_id"] for s in servers} == {n.name for n in c.nodes}
             assert call(node, "POST", f"{raft}/autopilot/state", dr, "").data["healthy"] in (
                 True, False)
+            by_header = dr["dr_operation_token"]  # as upstream's clients read, which has no body
+            assert call(node, "GET", f"{raft}/autopilot/state", token=by_header).data["servers"]
+            for token in ("", c.token, by_header + "x"):
+                assert node.call("GET", f"{raft}/autopilot/state", token=token).json == DISABLED
+            assert node.call("POST", f"{raft}/autopilot/state", {}, token=by_header).json == DISABLED
             told = call(node, "POST", f"{raft}/autopilot/configuration", dr, "").data
             assert told["server_stabilization_time"]
             license_told = call(node, "POST", license_path, dr, "").data["autoloaded"]

@@ -112,6 +112,7 @@ static void note_pong(struct pulse *p, const struct dr_pong *pong, int64_t sent_
         peer->heard_ms = (uint64_t)now_ms;
         peer->heard_wall_ms = env_wall_ms(p->all->host->env);
         peer->round_trip_us = p->trip_us;
+        dr_live_set_place(peer, pong->api, (struct bytes){0});
         peer->position = pong->version;
         peer->skew_ms = pong->wall_ms + (int64_t)(p->trip_us / 2000) - peer->heard_wall_ms;
     }
@@ -199,6 +200,8 @@ static enum status ping(struct pulse *p)
     frame.ping.held_ms = p->reached_own != 0 ? (uint64_t)(sent_ms - p->reached_ms) : 0;
     frame.ping.wall_ms = env_wall_ms(p->all->host->env);
     frame.ping.trip_us = p->trip_us;
+    frame.ping.api = dr_url(p->all->host->options->api_addr);
+    frame.ping.cluster = bytes_str(p->all->host->options->cluster_addr);
     TRY(dr_conn_send(p->conn, &frame, sent_ms + FOLLOW_SEND_MS));
     TRY(dr_conn_receive(p->conn, sent_ms + PULSE_REPLY_MS, &frame));
     if (frame.type != DR_PONG || frame.pong.stamp != (uint64_t)sent_ms)

@@ -38,3 +38,9 @@ bool dr_addresses_has(const struct dr_addresses *addresses, const char *address)
             return true;
     return false;
 }
+
+struct bytes dr_url(const char *api_addr)
+{
+    struct bytes url = bytes_str(api_addr);
+    return url.len < DR_URL_MAX ? url : (struct bytes){0};
+}

@@ -8,6 +8,7 @@
 enum {
     DR_ADDRESSES_MAX = 16,
     DR_ADDRESS_MAX = 264, /* longest "host:port" with its zero */
+    DR_URL_MAX = 161,     /* longest URL of an API with its zero */
 };
 
 /* Cluster ports of the nodes, each "host:port". */
@@ -18,6 +19,8 @@ struct dr_addresses {
 
 /* Append an address. ST_INVALID: not "host:port". ST_TOO_BIG: no more fit. */
 NODISCARD enum status dr_addresses_add(struct dr_addresses *addresses, struct bytes address);
+/* The URL of this node's API, as frames carry it; empty where it is longer. */
+struct bytes dr_url(const char *api_addr);
 bool dr_addresses_has(const struct dr_addresses *addresses, const char *address);
 
 #endif

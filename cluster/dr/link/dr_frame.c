@@ -88,6 +88,19 @@ static bool take_addresses(struct reader *r, struct dr_addresses *ret_addresses)
     return true;
 }
 
+/* Where people find a node: shown, and never dialled. */
+static void put_place(struct buf *out, struct bytes text, size_t max)
+{
+    ASSERT(text.len < max && printable(text));
+    buf_add_block(out, text);
+}
+
+static bool take_place(struct reader *r, size_t max, struct bytes *ret_text)
+{
+    *ret_text = reader_block(r);
+    return ret_text->len < max && printable(*ret_text);
+}
+
 /* Frames from the secondary */
 
 static void put_hello(const struct dr_frame *f, struct buf *out)
@@ -175,6 +188,8 @@ static void put_ping(const struct dr_frame *f, struct buf *out)
     buf_add_u64(out, f->ping.held_ms);
     put_ms(out, f->ping.wall_ms);
     buf_add_u64(out, f->ping.trip_us);
+    put_place(out, f->ping.api, DR_URL_MAX);
+    put_place(out, f->ping.cluster, DR_ADDRESS_MAX);
 }
 
 static bool take_ping(struct reader *r, struct dr_frame *f)
@@ -185,7 +200,8 @@ static bool take_ping(struct reader *r, struct dr_frame *f)
     f->ping.held_ms = reader_u64(r);
     bool timed = take_ms(r, &f->ping.wall_ms);
     f->ping.trip_us = reader_u64(r);
-    return timed;
+    return timed && take_place(r, DR_URL_MAX, &f->ping.api) &&
+           take_place(r, DR_ADDRESS_MAX, &f->ping.cluster);
 }
 
 static void put_cert_request(const struct dr_frame *f, struct buf *out)
@@ -379,6 +395,7 @@ static void put_pong(const struct dr_frame *f, struct buf *out)
     buf_add_u64(out, f->pong.verified);
     buf_add_u8(out,
                (uint8_t)((f->pong.renew ? PONG_RENEW : 0) | (f->pong.differs ? PONG_DIFFERS : 0)));
+    put_place(out, f->pong.api, DR_URL_MAX);
     put_addresses(out, &f->pong.addresses);
 }
 
@@ -397,7 +414,7 @@ static bool take_pong(struct reader *r, struct dr_frame *f)
     f->pong.renew = (flags & PONG_RENEW) != 0;
     f->pong.differs = (flags & PONG_DIFFERS) != 0;
     return f->pong.own != 0 && flags <= (PONG_RENEW | PONG_DIFFERS) &&
-           take_addresses(r, &f->pong.addresses);
+           take_place(r, DR_URL_MAX, &f->pong.api) && take_addresses(r, &f->pong.addresses);
 }
 
 static void put_cert(const struct dr_frame *f, struct buf *out)
@@ -459,7 +476,8 @@ static const struct dr_type_row type_rows[] = {
     [DR_CREDIT] = {DR_SECONDARY, 8, put_credit, take_credit},
     [DR_ACK] = {DR_SECONDARY, 16, put_ack, take_ack},
     [DR_ROOT] = {DR_SECONDARY, 8 + DR_ROOT_BYTES, put_root, take_root},
-    [DR_PING] = {DR_SECONDARY, 48, put_ping, take_ping},
+    [DR_PING] = {DR_SECONDARY, 48 + VARINT_MAX + DR_URL_MAX - 1 + VARINT_MAX + DR_ADDRESS_MAX - 1,
+                 put_ping, take_ping},
     [DR_CERT_REQUEST] = {DR_SECONDARY, VARINT_MAX + DR_PUBLIC_MAX, put_cert_request,
                          take_cert_request},
     [DR_WELCOME] = {DR_PRIMARY, 52 + ADDRESSES_BYTES_MAX, put_welcome, take_welcome},
@@ -470,7 +488,8 @@ static const struct dr_type_row type_rows[] = {
     [DR_SYNC_BEGIN] = {DR_PRIMARY, 32, put_sync_begin, take_sync_begin},
     [DR_SYNC_DATA] = {DR_PRIMARY, SYNC_HEAD + DR_RAW_MAX, put_sync_data, take_sync_data},
     [DR_SYNC_END] = {DR_PRIMARY, 44, put_sync_end, take_sync_end},
-    [DR_PONG] = {DR_PRIMARY, 57 + ADDRESSES_BYTES_MAX, put_pong, take_pong},
+    [DR_PONG] = {DR_PRIMARY, 57 + VARINT_MAX + DR_URL_MAX - 1 + ADDRESSES_BYTES_MAX, put_pong,
+                 take_pong},
     [DR_CERT] = {DR_PRIMARY, VARINT_MAX + DR_CERT_MAX, put_cert, take_cert},
     [DR_DIFF_ASK] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},
     [DR_DIFF_WANT] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},

@@ -1,13 +1,10 @@
-/* Frames of the protocol holdfast-dr/1 between a primary and its secondaries. WIRE.md has the
- * bytes.
+/* Frames of holdfast-dr/1 between a primary and its secondaries. WIRE.md has the bytes. Any thread.
  *
  * 1. The decoder accepts exactly the frames that an encoder of the same protocol makes; a hello of
  *    a later protocol may have more fields at its end.
  * 2. A frame of the wrong side, or longer than its type allows, is refused by its header, before
  *    its payload is read.
- * 3. Records of the WAL and data of a sync are opaque here.
- *
- * Any thread. */
+ * 3. Records of the WAL and data of a sync are opaque here. */
 #ifndef HOLDFAST_CLUSTER_DR_LINK_DR_FRAME_H
 #define HOLDFAST_CLUSTER_DR_LINK_DR_FRAME_H
 
@@ -98,6 +95,7 @@ struct dr_ping {
     uint64_t held_ms;  /* time since it was reached */
     int64_t wall_ms;   /* clock of the secondary's node, since 1970 */
     uint64_t trip_us;  /* from the last PING to its PONG; 0: not measured */
+    struct bytes api, cluster; /* of the secondary's node, for people: its URL; host:port */
 };
 
 struct dr_welcome {
@@ -179,6 +177,7 @@ struct dr_pong {
     uint64_t verified; /* newest version at which this node found both roots equal; 0: none */
     bool renew;        /* the secondary shall request a new certificate */
     bool differs;      /* the roots differed at the last comparison */
+    struct bytes api;  /* URL of the API of the primary's node, for people */
     struct dr_addresses addresses;
 };
 

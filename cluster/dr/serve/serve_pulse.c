@@ -19,6 +19,7 @@ static void note_ping(struct dr_session *s, const struct dr_ping *ping, struct d
     if (peer != NULL) {
         peer->lag_ms = sane ? (int64_t)(now_ms - ping->echo - ping->held_ms) : -1;
         peer->behind_bytes = pong->behind;
+        dr_live_set_place(peer, ping->api, ping->cluster);
         pong->verified = peer->verified;
         pong->differs = peer->differs;
         peer->round_trip_us = MIN(ping->trip_us, (uint64_t)PULSE_SILENCE_MS * 1000);
@@ -77,6 +78,7 @@ static enum status send_pong(struct dr_session *s, const struct dr_ping *ping)
         .wall_ms = env_wall_ms(s->dr->host->env),
         .behind = bytes_behind(s, ping->position),
     };
+    frame.pong.api = dr_url(s->dr->host->options->api_addr);
     frame.pong.renew = is_due(s);
     note_ping(s, ping, &frame.pong);
     dr_session_addresses(s, &frame.pong.addresses);

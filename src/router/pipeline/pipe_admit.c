@@ -115,7 +115,7 @@ static bool is_anonymous(const struct pipe *p)
     if (route->auth == AUTH_NONE)
         return true;
     if ((route->flags & ROUTE_DR_TOKEN) != 0 && p->node.secondary)
-        return true; /* `authorise` asks for the token in the body */
+        return true; /* `authorise` asks for the DR operation token */
     return ((route->flags & ROUTE_OPEN_METRICS) != 0 && p->request->open_metrics) ||
            ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0 && !stage_has_bearer(&p->req, p->request));
 }
@@ -226,7 +226,7 @@ static enum status authorise(struct pipe *p)
     else if (pipe_has_flag(p, ROUTE_CEREMONY))
         TRY(admit_ceremony(p));
     if (pipe_has_flag(p, ROUTE_DR_TOKEN) && p->node.secondary)
-        TRY(req_dr_authorise(req));
+        TRY(req_dr_authorise(req, stage_bearer(req, p->request)));
     TRY(req_need_feature(req, req->route->feature));
     if (req->method == METHOD_PATCH)
         TRY(body_check_patch_type(p->content_type, req_reason(req)));

@@ -6,6 +6,9 @@
 // certificate authority, and HOLDFAST_BARE the address of a node that waits to join it.
 // HOLDFAST_HOLDERS and HOLDFAST_RECOVERING have those of two nodes that were not initialised either: of
 // the first with key shares, of the second with a key that unseals it.
+// HOLDFAST_PAIR has the addresses of two nodes that become a pair of disaster recovery, HOLDFAST_PAIR_TOKEN
+// and HOLDFAST_PAIR_OTHER_TOKEN their root tokens, HOLDFAST_PAIR_KEYS shares of the recovery key of the
+// first, and HOLDFAST_PAIR_CA the file with its authority.
 // HOLDFAST_LAMPS has the address of a node whose engine at lamp/ lends, HOLDFAST_LAMPS_TOKEN its token.
 package conformance
 

@@ -49,10 +49,19 @@ static const struct golden_frame golden_frames[] = {
                                  16, [31] = 255}}},
      GOLDEN("\x28\0\0\0\x04"
             "\x4d\0\0\0\0\0\0\0" ROOT32_WIRE)},
-    {.frame = {.type = DR_PING, .ping = {5, 77, 6, 7, 1000, 8}},
-     GOLDEN("\x30\0\0\0\x05"
+    {.frame = {.type = DR_PING,
+               .ping = {5,
+                        77,
+                        6,
+                        7,
+                        1000,
+                        8,
+                        {(const uint8_t *)"https://s", 9},
+                        {(const uint8_t *)"s:1", 3}}},
+     GOLDEN("\x3e\0\0\0\x05"
             "\5\0\0\0\0\0\0\0\x4d\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0"
-            "\7\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0\x08\0\0\0\0\0\0\0")},
+            "\7\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0\x08\0\0\0\0\0\0\0"
+            "\x09https://s\3s:1")},
     {.frame = {.type = DR_CERT_REQUEST, .cert_request = {{(const uint8_t *)"key", 3}}},
      GOLDEN("\x04\0\0\0\x06"
             "\3key")},
@@ -108,10 +117,12 @@ static const struct golden_frame golden_frames[] = {
                         .behind = 7,
                         .verified = 9,
                         .renew = true,
+                        .api = {(const uint8_t *)"https://p", 9},
                         .addresses = {1, {"a:8201"}}}},
-     GOLDEN("\x41\0\0\0\x18"
+     GOLDEN("\x4b\0\0\0\x18"
             "\5\0\0\0\0\0\0\0\x63\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0"
             "\6\0\0\0\0\0\0\0\xe9\3\0\0\0\0\0\0\7\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\1"
+            "\x09https://p"
             "\1\6a:8201")},
     {.frame = {.type = DR_CERT, .cert = {{(const uint8_t *)"pem", 3}}},
      GOLDEN("\x04\0\0\0\x19"

@@ -115,7 +115,7 @@ static void a_length_above_the_types_is_refused(void **ctx)
         {DR_CREDIT, 8},
         {DR_ACK, 16},
         {DR_ROOT, 40},
-        {DR_PING, 48},
+        {DR_PING, 477},
         {DR_CERT_REQUEST, 1027},
         {DR_WELCOME, 4309},
         {DR_REFUSE, 524},
@@ -125,7 +125,7 @@ static void a_length_above_the_types_is_refused(void **ctx)
         {DR_SYNC_BEGIN, 32},
         {DR_SYNC_DATA, 1048576 + 13},
         {DR_SYNC_END, 44},
-        {DR_PONG, 4314},
+        {DR_PONG, 4477},
         {DR_CERT, 16387},
     };
     (void)ctx;
@@ -161,6 +161,8 @@ static void fields_out_of_bounds_are_refused(void **ctx)
         {DR_CREDIT, 0, 8, "\0\0\0\0\0\0\0\0"},                   /* no credit */
         {DR_PING, 32, 8, "\0\0\0\0\0\0\0\xff"},                  /* a negative time */
         {DR_PING, 32, 8, "\0\0\0\0\0\0\1\0"},                    /* a time after the year 9999 */
+        {DR_PING, 48, 2, "\x09\x1f"},                            /* a URL that is not printable */
+        {DR_PING, 58, 1, "\x4"},                                 /* an address that is cut off */
         {DR_CERT_REQUEST, 0, 1, "\0"},                           /* no key */
         {DR_WELCOME, 0, 2, "\0\0"},                              /* protocol 0 */
         {DR_WELCOME, 0, 2, "\2\0"},                              /* a protocol we do not speak */
@@ -192,8 +194,9 @@ static void fields_out_of_bounds_are_refused(void **ctx)
         {DR_PONG, 56, 1, "\4"},                                     /* no such flag */
         {DR_PONG, 24, 8, "\0\0\0\0\0\0\0\0"},                       /* no stamp */
         {DR_PONG, 32, 8, "\0\0\0\0\0\0\0\xff"},                     /* a negative time */
-        {DR_PONG, 57, 1, "\x11"},                                   /* 17 addresses */
-        {DR_CERT, 0, 1, "\0"},                                      /* no certificate */
+        {DR_PONG, 57, 2, "\x09\n"}, /* a URL that is not printable */
+        {DR_PONG, 67, 1, "\x11"},   /* 17 addresses */
+        {DR_CERT, 0, 1, "\0"},      /* no certificate */
     };
     (void)ctx;
     for (size_t i = 0; i < ARRAY_LEN(damages); i++) {

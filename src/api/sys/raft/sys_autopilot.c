@@ -331,7 +331,8 @@ static const struct route autopilot_routes[] = {
      .handler = sys_autopilot_read,
      .flags = ROUTE_OPERATOR | ROUTE_DR_TOKEN,
      .reply = &sys_autopilot_reply,
-     .help = "The settings by which the active node watches the members."},
+     .help = "The settings by which the active node watches the members. On a DR secondary the "
+             "token of the request is the DR operation token."},
     {.method = METHOD_POST,
      .path = "storage/raft/autopilot/configuration",
      .handler = sys_autopilot_write,
@@ -347,7 +348,7 @@ static const struct route autopilot_routes[] = {
      .flags = ROUTE_ACTIVE | ROUTE_OPERATOR | ROUTE_DR_TOKEN,
      .reply = &sys_autopilot_state_reply,
      .help = "The health of the members, as the active node knows it, and how many voters may "
-             "fail."},
+             "fail. On a DR secondary the token of the request is the DR operation token."},
     {.method = METHOD_POST,
      .path = "storage/raft/autopilot/state",
      .handler = sys_autopilot_state,

@@ -51,7 +51,9 @@ struct dr_status_out {
     const char *mode, *state, *reason, *cluster_id, *merkle_root, *sync_mode;
     const char *secondary_id, *primary_cluster_addr, *connection_state;
     bool corrupted_merkle_tree, takes_part, primary, secondary, syncs;
-    const char *last_corruption_check_epoch, *last_reindex_epoch, *ssct_generation_counter;
+    const char *last_corruption_check_epoch, *last_reindex_epoch;
+    uint64_t ssct_generation_counter; /* of tokens that a standby serves after the state that has
+                                         them: always 0 */
     uint64_t epoch, last_wal, last_dr_wal, last_remote_wal, version, root_version;
     uint64_t last_verified_index, lag_entries, lag_bytes;
     int64_t lag_ms, certificate_expires, last_start, last_heard_ms;
@@ -112,7 +114,7 @@ static const struct field dr_status_fields[] = {
     OF(reindexes, reindex_building_total, UINT),
     PART(last_corruption_check_epoch, STRING),
     PART(last_reindex_epoch, STRING),
-    PART(ssct_generation_counter, STRING),
+    PART(ssct_generation_counter, UINT),
 };
 static const struct schema sys_dr_status_reply = SCHEMA(struct dr_status_out, dr_status_fields);
 
@@ -128,6 +130,7 @@ struct status_room {
     char urls[DR_ADDRESSES_MAX][DR_ADDRESS_MAX + sizeof "https://"];
     const char *addresses[DR_ADDRESSES_MAX];
     struct secondary_out peers[DR_PEERS_MAX];
+    char peer_urls[DR_PEERS_MAX][DR_ADDRESS_MAX + sizeof "https://"];
     char numbers[DR_PEERS_MAX][3][TEXT_INT_MAX];
     char conflict[512];
     struct progress_out progress;
@@ -144,12 +147,14 @@ static void fill_peer(struct req *req, struct status_room *r, unsigned i, bool p
 {
     const struct dr_peer *p = &r->facts.peers[i];
     int64_t age_ms = primary ? p->lag_ms : dr_live_age_ms(&r->facts, env_mono_ms(req->env));
+    const char *at = !primary ? p->address : p->cluster[0] != '\0' ? p->cluster : p->connected_from;
     ASSERT(req != NULL);
+    (void)snprintf(r->peer_urls[i], sizeof r->peer_urls[i], "https://%s", at); /* fits */
     r->peers[i] = (struct secondary_out){
         .node_id = p->id,
         .named = primary,
-        .api_address = "",
-        .cluster_address = primary ? p->connected_from : p->address,
+        .api_address = p->api,
+        .cluster_address = r->peer_urls[i],
         .connection_status = p->connected ? "connected" : "disconnected",
         .last_heartbeat = p->heard_wall_ms,
         .last_seen = p->heard_wall_ms,
@@ -299,7 +304,6 @@ static enum status fill(struct req *req, struct dr_status_out *ret)
         .sync_mode = "async",
         .last_corruption_check_epoch = NEVER,
         .last_reindex_epoch = "0",
-        .ssct_generation_counter = "0",
     };
     fill_check(r, ret);
     if (ret->primary)
