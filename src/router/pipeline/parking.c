@@ -172,7 +172,8 @@ static void judge_node(struct parking *parking, uint64_t now_ms)
     const struct node_brief node = host->node_ops->brief(host->node);
     struct node_status status;
     ASSERT(!list_empty(&parking->parked));
-    bool refuses = node.sealed || node.removed || !node.initialized || host->maintenance;
+    bool refuses =
+        node.sealed || node.removed || node.secondary || !node.initialized || host->maintenance;
     if (host->leaving || parking->leaving) {
         wake_all(parking, PARKED_LEAVING);
         return;
