@@ -22,6 +22,7 @@ struct dr {
     struct dr_renewal renewal;
     struct list sessions;
     unsigned n_sessions;
+    atomic_bool drills;     /* a drill runs (drill/drill.h) */
     _Atomic uint64_t files; /* number of files made, for their names */
 
     pthread_mutex_t lock;

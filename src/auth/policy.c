@@ -114,17 +114,17 @@ bool policy_has_expired(const struct policy_record *record, int64_t now_ms)
     return record->expire_ms != 0 && now_ms >= record->expire_ms;
 }
 
-static enum status record_decode(struct state_txn *txn, struct bytes value,
-                                 struct policy_record *ret_record)
+enum status policy_decode(struct arena *arena, struct bytes value,
+                          struct policy_record *ret_record)
 {
     const struct text_value *object;
     struct stored stored;
     struct schema_fault fault;
-    enum status st = text_json_parse(txn->arena, value, &object, NULL);
+    enum status st = text_json_parse(arena, value, &object, NULL);
     if (st == ST_OK && object->kind != TEXT_OBJECT)
         st = ST_CORRUPT;
     if (st == ST_OK)
-        st = schema_decode(&record_schema, object, txn->arena, &stored, &fault);
+        st = schema_decode(&record_schema, object, arena, &stored, &fault);
     if (st != ST_OK)
         return st == ST_NOMEM ? st : ST_CORRUPT;
     struct policy_record *r = &stored.record;
@@ -159,7 +159,7 @@ enum status policy_load(struct state_txn *txn, const char *ns, struct bytes name
         return ST_OK;
     }
     TRY(st);
-    return record_decode(txn, stored.value, ret_record);
+    return policy_decode(txn->arena, stored.value, ret_record);
 }
 
 /* `name` is zero-terminated. */

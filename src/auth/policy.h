@@ -110,6 +110,9 @@ struct policy_record {
     int64_t expire_ms;   /* time of expiry; 0: never */
     bool cas_required;   /* every write must name the version that it replaces */
 };
+/* Decode a stored record, decrypted. The text lies in the arena. ST_CORRUPT, ST_NOMEM. */
+NODISCARD enum status policy_decode(struct arena *arena, struct bytes value,
+                                    struct policy_record *ret_record);
 bool policy_has_expired(const struct policy_record *record, int64_t now_ms);
 
 /* The stored policy, even if it has expired; if none is stored, the built-in policy of this name.

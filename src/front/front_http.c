@@ -102,6 +102,18 @@ static void request_park(struct router_request *router_request, struct router_pa
     req->user = parked;
 }
 
+static void on_client_left(struct http_request *req)
+{
+    struct front_request *request = front_request_get(req);
+    ASSERT(request->req == req);
+    atomic_store(&request->request.left, true);
+}
+
+static void request_watch(struct router_request *router_request)
+{
+    http_on_gone(front_request_of(router_request)->req, on_client_left);
+}
+
 static bool request_header_next(const struct router_request *request, const char *name, size_t *at,
                                 struct bytes *ret_value)
 {
@@ -213,6 +225,7 @@ static struct front_request *request_new(const struct front_http *http, struct h
                     .receive = request_receive,
                     .forward = request_forward,
                     .end_wait = request_end_wait,
+                    .watch = request_watch,
                     .may_park = request_may_park,
                     .park = request_park,
                     .respond = request_respond},

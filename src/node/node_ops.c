@@ -91,6 +91,12 @@ static enum status check_hashes(struct node *node, bool mend, struct dr_check *r
     return dr_check_run(&node->dr, mend, ret_check);
 }
 
+static enum status run_drill(struct node *node, const struct dr_drill_ask *ask,
+                             struct dr_drill *ret_drill, struct reason *reason)
+{
+    return dr_drill_run(&node->dr, ask, ret_drill, reason);
+}
+
 static enum status read_authority(struct node *node, struct buf *out, struct reason *reason)
 {
     return tls_pem_read(node->options.member.ca_file, out, reason);
@@ -169,6 +175,7 @@ const struct node_ops node_ops = {
     .peers = list_peers,
     .dr_facts = get_dr_facts,
     .dr_check = check_hashes,
+    .dr_drill = run_drill,
     .dr_lost = read_lost,
     .authority = read_authority,
     .seal_status = get_seal_status,

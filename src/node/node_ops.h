@@ -5,6 +5,7 @@
 #define HOLDFAST_NODE_NODE_OPS_H
 
 #include "cluster/dr/check.h"
+#include "cluster/dr/drill/drill.h"
 #include "cluster/dr/follow/follow.h"
 #include "cluster/dr/live.h"
 #include "cluster/membership/join/enroll.h"
@@ -51,6 +52,9 @@ struct node_ops {
                            bool (*each)(void *ctx, const struct dr_lost_write *write), void *ctx);
     /* dr_check_run, on the calling thread, which may block. */
     enum status (*dr_check)(struct node *node, bool mend, struct dr_check *ret_check);
+    /* dr_drill_run, the same. */
+    enum status (*dr_drill)(struct node *node, const struct dr_drill_ask *ask,
+                            struct dr_drill *ret_drill, struct reason *reason);
 
     /* unseal_status, _share, _reset, _seal */
     void (*seal_status)(struct node *node, struct node_seal_status *ret_status);

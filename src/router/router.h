@@ -108,6 +108,9 @@ struct router_request {
     void (*forward)(struct router_request *request, struct router_forward *f);
     /* End a forward that waits on the active node. */
     void (*end_wait)(struct router_request *request);
+    /* Set `left` if the client goes before the reply is complete. NULL: the transport cannot tell.
+     */
+    void (*watch)(struct router_request *request);
     /* Whether the request can be parked now. NULL: never. */
     bool (*may_park)(const struct router_request *request);
     /* Keep the head of the request and release everything else, the arena too. One of
@@ -117,6 +120,8 @@ struct router_request {
     /* Send the reply. Called once, on the worker's thread, possibly from inside router_handle. May
      * move reply->body away. */
     void (*respond)(struct router_request *request, struct router_reply *reply);
+
+    _Atomic bool left; /* nobody waits for the reply any more; set after `watch`. Any thread */
 
     /* The members below are for the router alone. */
     bool unsettled;       /* the request may change something, or has changed something */

@@ -88,6 +88,16 @@ enum status state_unseal_root(struct store *store, struct barrier *barrier,
     return st;
 }
 
+enum status state_unseal_apart(const struct store_pin *pin, const struct seal *seal,
+                               struct barrier *other, struct barrier *apart, struct reason *reason)
+{
+    struct core_records core;
+    ASSERT(barrier_is_sealed(apart));
+    core_read(pin, &core);
+    return seal != NULL ? barrier_unseal(apart, seal, &core.records, reason)
+                        : barrier_unseal_as(apart, other, &core.records, reason);
+}
+
 enum status state_seal_info(struct store *store, struct seal_info *ret_info)
 {
     struct store_pin pin;

@@ -13,6 +13,11 @@ NODISCARD enum status state_unseal(struct store *store, struct barrier *barrier,
 /* barrier_unseal_root with the newest applied state. Also ST_BUSY. Any thread. */
 NODISCARD enum status state_unseal_root(struct store *store, struct barrier *barrier,
                                         const struct secret *root, struct reason *reason);
+/* Unseal `apart`, a barrier beside the node's, with a pinned version of the state: by `seal`; NULL:
+ * by the root key of `other`. Statuses of barrier_unseal and barrier_unseal_as. Any thread. */
+NODISCARD enum status state_unseal_apart(const struct store_pin *pin, const struct seal *seal,
+                                         struct barrier *other, struct barrier *apart,
+                                         struct reason *reason);
 /* How the newest applied state is sealed. This needs no key. ST_NOT_FOUND: the state is not
  * initialised. ST_CORRUPT, ST_BUSY. Any thread. */
 NODISCARD enum status state_seal_info(struct store *store, struct seal_info *ret_info);

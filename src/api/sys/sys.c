@@ -25,6 +25,7 @@ static const struct route_table *const sys_tables[] = {
     &sys_monitor_table,       &sys_dr_status_table,    &sys_dr_primary_table,
     &sys_dr_secondary_table,  &sys_dr_token_table,     &sys_dr_secondaries_table,
     &sys_dr_bootstrap_table,  &sys_dr_enable_table,    &sys_dr_more_table,       &sys_dr_check_table,     &sys_dr_lost_table,
+    &sys_dr_drill_table,
     &sys_absent_table, /* last */
 };
 

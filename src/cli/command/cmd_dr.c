@@ -270,6 +270,21 @@ static int cmd_dr_promote(struct cli *cli)
     return code;
 }
 
+void dr_print_checks(struct cli *cli, const struct text_value *checks)
+{
+    struct text_value *grid = text_value_new(&cli->arena, NULL, TEXT_LIST, (struct bytes){0});
+    ASSERT(checks->kind == TEXT_LIST);
+    if (grid == NULL)
+        return;
+    TEXT_FOR (check, checks) {
+        struct text_value *line = cli_object(cli, grid);
+        cli_add(cli, line, "Check", text_get(check, "check"));
+        cli_add(cli, line, "Result", text_get(check, "result"));
+        cli_add(cli, line, "Details", text_get(check, "details"));
+    }
+    cli_print_grid(grid);
+}
+
 static int cmd_dr_preflight(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
@@ -285,19 +300,12 @@ static int cmd_dr_preflight(struct cli *cli)
         return code;
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
     const struct text_value *checks = text_get(data, "checks"), *ready = text_get(data, "ready");
-    struct text_value *grid = text_value_new(&cli->arena, NULL, TEXT_LIST, (struct bytes){0});
-    if (checks == NULL || checks->kind != TEXT_LIST || ready == NULL || grid == NULL)
+    if (checks == NULL || checks->kind != TEXT_LIST || ready == NULL)
         return cli_unexpected();
     if (cli->json) {
         cli_print_json(data);
     } else {
-        TEXT_FOR (check, checks) {
-            struct text_value *line = cli_object(cli, grid);
-            cli_add(cli, line, "Check", text_get(check, "check"));
-            cli_add(cli, line, "Result", text_get(check, "result"));
-            cli_add(cli, line, "Details", text_get(check, "details"));
-        }
-        cli_print_grid(grid);
+        dr_print_checks(cli, checks);
         printf("\n%s\n", ready->truth ? "Nothing stands in the way of a promotion."
                                       : "A promotion is refused while a check says \"blocked\"; "
                                         "-force passes over \"forceable\".");
@@ -339,6 +347,8 @@ static const struct cli_flag promote_flags[] = {
      "promote although the former primary was heard lately or writes are missing here"},
     ADDRESS_FLAG,
     WAIT_FLAG};
+static const struct cli_flag drill_flags[] = {
+    {"limit", CLI_TEXT, "how long the drill may take, such as 90s; default 5m, at most 9m"}};
 static const struct cli_flag failback_flags[] = {
     OTHER_FLAG,
     {"name", CLI_TEXT, "name of the other cluster as a secondary; default: former-primary"},
@@ -371,6 +381,12 @@ static const struct cli_command dr_commands[] = {
      ARGS("", 0, 0),
      .run = cmd_dr_preflight,
      .help = "List what stands in the way of a promotion of this secondary; change nothing."},
+    {.name = "operator dr drill",
+     ARGS("", 0, 0),
+     FLAGS(drill_flags),
+     .run = cmd_dr_drill,
+     .help = "Rehearse a promotion of this secondary on a copy of its state: open the keys, read "
+             "every value, and drop the copy. The secondary follows its primary meanwhile."},
     {.name = "operator dr promote",
      ARGS("", 0, 0),
      FLAGS(promote_flags),

@@ -18,7 +18,11 @@ int dr_secondary_token(struct cli *cli, const char *address, const char *name, c
 /* Promote the secondary; while it is asked to wait, try again as long as -wait says. */
 int dr_promote(struct cli *cli, const char *address, const char *authority);
 
-/* cmd_dr_failback.c */
+/* Print the checks of a promotion. */
+void dr_print_checks(struct cli *cli, const struct text_value *checks);
+
+/* cmd_dr_drill.c, cmd_dr_failback.c */
+int cmd_dr_drill(struct cli *cli);
 int cmd_dr_failback(struct cli *cli);
 
 #endif

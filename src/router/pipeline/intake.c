@@ -47,6 +47,7 @@ static void init_pipe(struct pipe *p, struct router_worker *worker, struct route
     struct req *req = &p->req;
     req->arena = request->arena;
     req->peer = request->peer;
+    req->left = &request->left;
     req->member = request->member;
     req->dialect = request->dialect;
     req->token_kind = request->dialect->token_kind;

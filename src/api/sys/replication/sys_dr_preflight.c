@@ -5,6 +5,7 @@
 #include "audit/audit_table.h"
 #include "auth/token_batch.h"
 #include "base/version.h"
+#include "state/state_dr.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,7 +13,7 @@
 
 enum {
     CHECKS_MAX = 8 + AUDIT_SET_MAX + RLOG_MEMBERS_MAX,
-    SILENT_MS = 5000,    /* as a promotion counts it */
+    SILENT_MS = 5000,    /* a primary that was heard since may serve clients */
     TOKEN_MS = 86400000, /* a batch token that ends sooner deserves a word */
 };
 
@@ -62,38 +63,109 @@ static void check_state(struct preflight *p, const struct dr_role *role)
         add_check(p, "state", GOOD, "%s, epoch %" PRIu64, dr_state_text(role), role->epoch);
 }
 
-static void check_link(struct preflight *p)
+/* What this node knows of the primary, and whether it forbids a promotion without force. */
+struct link {
+    struct dr_facts facts;
+    struct dr_lag lag;
+    uint64_t version; /* of this cluster's state */
+    bool heard, serves, lacks;
+};
+
+static enum status link_read(struct req *req, const struct link **ret_link)
 {
-    struct node_status *node = sys_node(p->req);
-    struct dr_facts *facts = arena_alloc(p->req->arena, sizeof *facts);
-    if (node == NULL || facts == NULL) {
-        p->st = ST_NOMEM;
-        return;
-    }
-    p->req->host->node_ops->dr_facts(p->req->host->node, facts);
-    struct dr_lag lag = dr_live_lag(facts, node->version, env_mono_ms(p->req->env));
-    if (lag.heard_ms < 0)
+    struct node_status *node = sys_node(req);
+    struct link *l = arena_alloc(req->arena, sizeof *l);
+    if (node == NULL || l == NULL)
+        return ST_NOMEM;
+    req->host->node_ops->dr_facts(req->host->node, &l->facts);
+    l->lag = dr_live_lag(&l->facts, node->version, env_mono_ms(req->env));
+    l->version = node->version;
+    l->heard = l->lag.heard_ms >= 0;
+    l->serves = l->heard && l->lag.heard_ms < SILENT_MS;
+    l->lacks = l->lag.entries != 0;
+    *ret_link = l;
+    return ST_OK;
+}
+
+enum status sys_dr_caught_up(struct req *req)
+{
+    const struct link *l = NULL;
+    TRY(link_read(req, &l));
+    if (l->lacks)
+        return req_fail(req, ST_BUSY,
+                        "this secondary lacks %" PRIu64 " writes of its primary: try again later, "
+                        "or use force and lose them",
+                        l->lag.entries);
+    if (l->facts.differs)
+        return req_fail(req, ST_BUSY,
+                        "the Merkle roots of both clusters differed when last compared: try again "
+                        "when the difference is repaired, or use force");
+    if (l->serves)
+        return req_fail(req, ST_BUSY,
+                        "the primary was heard %" PRId64 " ms ago: demote it first, try again "
+                        "later, or use force",
+                        l->lag.heard_ms);
+    return ST_OK;
+}
+
+static void check_primary(struct preflight *p, const struct link *l)
+{
+    if (!l->heard)
         add_check(p, "primary", WARNING,
                   "not heard since this node became active: what it wrote last is not known here");
-    else if (lag.heard_ms < SILENT_MS)
+    else if (l->serves)
         add_check(p, "primary", FORCEABLE,
-                  "heard %" PRId64 " ms ago, so it may serve: demote it first", lag.heard_ms);
+                  "heard %" PRId64 " ms ago, so it may serve: demote it first", l->lag.heard_ms);
     else
-        add_check(p, "primary", GOOD, "silent for %" PRId64 " ms", lag.heard_ms);
-    if (lag.entries != 0)
+        add_check(p, "primary", GOOD, "silent for %" PRId64 " ms", l->lag.heard_ms);
+}
+
+static void check_link(struct preflight *p)
+{
+    const struct link *l = NULL;
+    p->st = link_read(p->req, &l);
+    if (p->st != ST_OK)
+        return;
+    check_primary(p, l);
+    if (l->lacks)
         add_check(p, "lag", FORCEABLE,
-                  "%" PRIu64 " writes are missing here, the oldest for %" PRId64 " ms", lag.entries,
-                  lag.ms);
+                  "%" PRIu64 " writes are missing here, the oldest for %" PRId64 " ms",
+                  l->lag.entries, l->lag.ms);
     else
         add_check(p, "lag", GOOD, "every write that was heard of is here, up to version %" PRIu64,
-                  node->version);
-    if (facts->differs)
+                  l->version);
+    if (l->facts.differs)
         add_check(p, "roots", FORCEABLE,
                   "the Merkle roots of both clusters differed when last compared");
-    else if (facts->verified == 0)
+    else if (l->facts.verified == 0)
         add_check(p, "roots", WARNING, "not compared since this node became active");
     else
-        add_check(p, "roots", GOOD, "equal at version %" PRIu64, facts->verified);
+        add_check(p, "roots", GOOD, "equal at version %" PRIu64, l->facts.verified);
+}
+
+/* Stage what a promotion writes: the new role, and this cluster's own seal as the cluster's. */
+static enum status stage_promotion(struct preflight *p, struct reason *why)
+{
+    struct req *req = p->req;
+    TRY(dr_role_promote(req->txn, "", req->now_ms, why));
+    return state_dr_promote(req->txn, req->host->seal, req->now_ms, why);
+}
+
+/* Prepare the writes of a promotion, and drop them. */
+static void check_change(struct preflight *p, const struct dr_role *role)
+{
+    struct state_mark mark = state_mark(p->req->txn);
+    struct reason why = {{0}};
+    if (role->phase == DR_PHASE_SYNCING || p->st != ST_OK)
+        return;
+    enum status st = stage_promotion(p, &why);
+    enum status dropped = state_rollback(p->req->txn, mark);
+    if (st == ST_INVALID)
+        add_check(p, "change", BLOCKED, "the writes of a promotion cannot be made: %.80s", why.text);
+    else if (st == ST_OK)
+        add_check(p, "change", GOOD, "the writes of a promotion were prepared, and dropped");
+    if (p->st == ST_OK)
+        p->st = st == ST_INVALID || st == ST_OK ? dropped : st;
 }
 
 static void check_seal(struct preflight *p)
@@ -199,6 +271,7 @@ enum status sys_dr_preflight(struct req *req, const struct dr_role *role, struct
         return ST_NOMEM;
     check_state(&p, role);
     check_link(&p);
+    check_change(&p, role);
     check_seal(&p);
     check_members(&p);
     check_audit(&p);

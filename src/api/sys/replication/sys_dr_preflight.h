@@ -21,6 +21,10 @@ struct sys_dr_preflight {
  * audit_table.get and token_batch_open. */
 NODISCARD enum status sys_dr_preflight(struct req *req, const struct dr_role *role,
                                        struct bytes bearer, struct sys_dr_preflight *ret);
+/* Whether a secondary may be promoted without force: every write that was heard of is here, the
+ * roots did not differ, and the primary is silent. Two primaries lose writes. ST_BUSY with the
+ * request's error; ST_NOMEM. */
+NODISCARD enum status sys_dr_caught_up(struct req *req);
 /* Whether a promotion is only to be checked: `body` says so, or the query "preflight". ST_INVALID:
  * the query has it several times. */
 NODISCARD enum status sys_dr_preflight_asked(struct req *req, bool body, bool *ret_asked);

@@ -47,31 +47,6 @@ enum status sys_dr_need_secondary(struct req *req, struct dr_role *ret_role)
                                      : req_fail(req, ST_INVALID, "this cluster is no DR secondary");
 }
 
-/* Without force, a promotion waits until every known write is here, and until the primary has been
- * silent: two primaries lose writes. */
-static enum status check_caught_up(struct req *req)
-{
-    enum { SILENT_MS = 5000 };
-    struct node_status *node = sys_node(req);
-    struct dr_facts *facts = arena_alloc(req->arena, sizeof *facts);
-    ASSERT(req != NULL);
-    if (node == NULL || facts == NULL)
-        return ST_NOMEM;
-    req->host->node_ops->dr_facts(req->host->node, facts);
-    struct dr_lag lag = dr_live_lag(facts, node->version, env_mono_ms(req->env));
-    if (lag.entries != 0)
-        return req_fail(req, ST_BUSY,
-                        "this secondary lacks %llu writes of its primary: try again later, or use "
-                        "force and lose them",
-                        (unsigned long long)lag.entries);
-    if (lag.heard_ms >= 0 && lag.heard_ms < SILENT_MS)
-        return req_fail(req, ST_BUSY,
-                        "the primary was heard %lld ms ago: demote it first, try again later, or "
-                        "use force",
-                        (long long)lag.heard_ms);
-    return ST_OK;
-}
-
 static enum status reply_preflight(struct req *req, const struct dr_role *role)
 {
     const struct sys_dr_promote *in = req_body(req);
@@ -103,7 +78,7 @@ static enum status sys_dr_promote(struct req *req)
                         "this secondary still syncs, so its state is not whole: it cannot be "
                         "promoted, with or without force; try again later");
     if (!in->force)
-        TRY(check_caught_up(req));
+        TRY(sys_dr_caught_up(req));
     TRY(sys_dr_result(req, dr_role_promote(req->txn, address, req->now_ms, &why), &why));
     req->told = "this DR secondary was promoted to primary";
     TRY(req_reply(req, &(struct promote_out){.progress = 0, .required = 1, .complete = true}));
