@@ -104,15 +104,11 @@ struct router_request {
     /* Write the streamed body into a file. NULL: the transport does not stream. ST_NOMEM: `done` is
      * not called. */
     enum status (*receive)(struct router_request *request, struct router_receive *receive);
-    /* Send the request to the active node. */
-    void (*forward)(struct router_request *request, struct router_forward *f);
+    void (*forward)(struct router_request *request, struct router_forward *f); /* active node */
     /* End a forward that waits on the active node. */
     void (*end_wait)(struct router_request *request);
-    /* Set `left` if the client goes before the reply is complete. NULL: the transport cannot tell.
-     */
-    void (*watch)(struct router_request *request);
-    /* Whether the request can be parked now. NULL: never. */
-    bool (*may_park)(const struct router_request *request);
+    void (*watch)(struct router_request *request); /* from now on, set `left`; NULL: never */
+    bool (*may_park)(const struct router_request *request); /* NULL: never parked */
     /* Keep the head of the request and release everything else, the arena too. One of
      * parked->resume, and router_parked_drop, follows. */
     void (*park)(struct router_request *request, struct router_parked *parked);
@@ -121,8 +117,7 @@ struct router_request {
      * move reply->body away. */
     void (*respond)(struct router_request *request, struct router_reply *reply);
 
-    _Atomic bool left; /* nobody waits for the reply any more; set after `watch`. Any thread */
-
+    _Atomic bool left; /* the client has gone before the reply was complete; any thread */
     /* The members below are for the router alone. */
     bool unsettled;       /* the request may change something, or has changed something */
     enum status given_up; /* result of router_give_up; ST_OK: it was not called */

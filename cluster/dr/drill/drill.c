@@ -6,8 +6,7 @@
 
 #include <inttypes.h>
 
-/* A drill that was asked to end before this many more keys were read goes on that long. */
-enum { ASK_EVERY = 256, PIN_SPARE_MS = 10 * 1000 };
+enum { ASK_EVERY = 256, PIN_SPARE_MS = 10 * 1000 }; /* keys between two looks at the clock */
 
 struct drill {
     struct dr *dr;
@@ -52,7 +51,8 @@ static enum status open_keys(struct drill *d, struct reason *reason)
     ASSERT(d->apart == NULL);
     TRY(barrier_new(&d->apart));
     d->out->own_seal = d->ask->seal != NULL;
-    enum status st = state_unseal_apart(&d->pin, d->ask->seal, d->dr->host->barrier, d->apart, &why);
+    enum status st =
+        state_unseal_apart(&d->pin, d->ask->seal, d->dr->host->barrier, d->apart, &why);
     if (st != ST_INVALID && st != ST_CORRUPT && st != ST_NOT_FOUND)
         return st;
     reason_set(reason, "the keys of this version do not open: %.200s", why.text);
@@ -120,9 +120,10 @@ static void note_lag(struct drill *d)
     dr_live_end(&d->dr->live);
 }
 
-static void tell(const struct drill *d)
+static void log_result(const struct drill *d)
 {
     const struct dr_drill *out = d->out;
+    ASSERT(out->keys <= out->total && out->n_damage <= DR_DRILL_NAMED);
     bool whole = out->complete && out->wrong_hashes == 0 && out->unreadable == 0;
     trace(whole ? TRACE_INFO : TRACE_WARN, "dr",
           "a drill read %" PRIu64 " of %" PRIu64 " keys of version %" PRIu64 " in %" PRIu64
@@ -142,22 +143,20 @@ static enum status drill_pinned(struct drill *d, struct reason *reason)
     barrier_free(d->apart); /* wipes */
     out->took_ms = env_mono_ms(d->ask->env) - d->begun_ms;
     if (st == ST_OK)
-        tell(d);
+        log_result(d);
     return st;
 }
 
-enum status dr_drill_run(struct dr *dr, const struct dr_drill_ask *ask, struct dr_drill *ret_drill,
-                         struct reason *reason)
+enum status dr_drill_store(struct dr *dr, struct store *store, const struct dr_drill_ask *ask,
+                           struct dr_drill *ret_drill, struct reason *reason)
 {
-    struct drill d = {
-        .dr = dr, .ask = ask, .out = ret_drill, .begun_ms = env_mono_ms(ask->env)};
+    struct drill d = {.dr = dr, .ask = ask, .out = ret_drill, .begun_ms = env_mono_ms(ask->env)};
     bool idle = false;
+    ASSERT(ask->limit_ms != 0 && ask->goes_on != NULL);
     *ret_drill = (struct dr_drill){0};
-    if (dr->host->rlog == NULL || dr->host->replica_closed || dr->host->stopping)
-        return ST_CLOSED;
     if (!atomic_compare_exchange_strong(&dr->drills, &idle, true))
         return ST_BUSY;
-    enum status st = store_pin(rlog_store(dr->host->rlog), "dr drill",
+    enum status st = store_pin(store, "dr drill",
                                (uint32_t)MIN(ask->limit_ms + PIN_SPARE_MS, UINT32_MAX), &d.pin);
     if (st == ST_OK) {
         st = drill_pinned(&d, reason);
@@ -165,4 +164,12 @@ enum status dr_drill_run(struct dr *dr, const struct dr_drill_ask *ask, struct d
     }
     atomic_store(&dr->drills, false);
     return st;
+}
+
+enum status dr_drill_run(struct dr *dr, const struct dr_drill_ask *ask, struct dr_drill *ret_drill,
+                         struct reason *reason)
+{
+    if (dr->host->rlog == NULL || dr->host->replica_closed || dr->host->stopping)
+        return ST_CLOSED;
+    return dr_drill_store(dr, rlog_store(dr->host->rlog), ask, ret_drill, reason);
 }

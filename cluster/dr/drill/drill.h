@@ -2,8 +2,8 @@
  * then dropped. Any thread that may block.
  *
  *   1. Pin the newest version.
- *   2. Open a barrier beside the node's with the records of that version: by this cluster's own seal
- *      where the seal is static, else by the root key that this node holds.
+ *   2. Open a barrier beside the node's with the records of that version: by this cluster's own
+ * seal where the seal is static, else by the root key that this node holds.
  *   3. Compute the hash of every node of the replicated tree anew.
  *   4. Decrypt every value; decode the records of mounts, policies and tokens.
  *   5. Compute the root of the version; wipe the keys; drop the pin.
@@ -22,9 +22,9 @@
 enum { DR_DRILL_NAMED = 16, DR_DRILL_KEY_MAX = 512 };
 
 struct dr_drill_ask {
-    const struct seal *seal; /* the configured seal; NULL: key shares */
-    struct env *env;         /* its clock is read */
-    uint64_t limit_ms;       /* how long the drill may take */
+    const struct seal *seal;    /* the configured seal; NULL: key shares */
+    struct env *env;            /* the drill reads its clock */
+    uint64_t limit_ms;          /* how long the drill may take */
     bool (*goes_on)(void *ctx); /* false ends the drill */
     void *ctx;
 };
@@ -44,12 +44,16 @@ struct dr_drill {
     bool complete;       /* every key was read; false: the time was over before */
     uint64_t total, keys, decrypted, bytes; /* keys of the copy; of those read; values; plaintext */
     uint64_t mounts, policies, tokens;
-    uint64_t wrong_hashes, unreadable; /* keys whose hash, or whose value, is wrong */
+    uint64_t wrong_hashes, unreadable;             /* keys whose hash, or whose value, is wrong */
     struct dr_drill_damage damage[DR_DRILL_NAMED]; /* the first ones */
     unsigned n_damage;
     uint64_t took_ms;
 };
 
+/* The same on a state that is not this node's replica; for tests. */
+NODISCARD enum status dr_drill_store(struct dr *dr, struct store *store,
+                                     const struct dr_drill_ask *ask, struct dr_drill *ret_drill,
+                                     struct reason *reason);
 /* Run a drill. ST_INVALID with a reason: this cluster is no secondary, or syncs, or its keys do not
  * open. ST_BUSY: another drill runs, or no pin is free. ST_CLOSED: there is no state, or goes_on
  * ended the drill, or the node stops. ST_SEALED, ST_NOMEM, ST_CRYPTO. */

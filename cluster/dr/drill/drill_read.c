@@ -74,7 +74,7 @@ static enum status read_policy(struct arena *arena, struct bytes plain)
     return st == ST_OK || st == ST_NOMEM ? st : ST_CORRUPT;
 }
 
-/* Decode the records without which a promoted cluster serves nobody. */
+/* Decode the records without which a promoted cluster serves no client. */
 static enum status read_record(struct drill_reader *r, struct bytes key, struct bytes plain)
 {
     struct bytes rest = {0}, kind = kind_of(key, &rest);

@@ -22,8 +22,7 @@ static bool is_true(const struct text_value *data, const char *name)
 static void add_count(struct cli *cli, struct text_value *to, const char *title,
                       const struct dr_view *view, const char *name)
 {
-    cli_add_text(cli, to, title,
-                 arena_format(&cli->arena, "%" PRId64, dr_view_number(view, name)));
+    cli_add_text(cli, to, title, arena_format(&cli->arena, "%" PRId64, dr_view_number(view, name)));
 }
 
 static const char *lag_text(struct cli *cli, const struct dr_view *view)
@@ -54,8 +53,8 @@ static void print_copy(struct cli *cli, const struct text_value *data)
                      ? "this cluster's own seal"
                      : "the root key in memory; after a restart key shares are needed");
     cli_add_text(cli, table, "Keys read",
-                 arena_format(&cli->arena, "%" PRId64 " of %" PRId64,
-                              dr_view_number(&view, "keys"), dr_view_number(&view, "keys_total")));
+                 arena_format(&cli->arena, "%" PRId64 " of %" PRId64, dr_view_number(&view, "keys"),
+                              dr_view_number(&view, "keys_total")));
     add_count(cli, table, "Values decrypted", &view, "values");
     add_count(cli, table, "Mounts", &view, "mounts");
     add_count(cli, table, "Policies", &view, "policies");
@@ -77,7 +76,7 @@ static void print_damage(const struct text_value *damage)
     }
 }
 
-static int show(struct cli *cli, const struct text_value *data)
+static int show_drill(struct cli *cli, const struct text_value *data)
 {
     const struct text_value *checks = text_get(data, "checks");
     bool passed = is_true(data, "passed");
@@ -112,8 +111,8 @@ int cmd_dr_drill(struct cli *cli)
     cli_put_text(cli, &w, "limit", "limit");
     text_close(&w);
     cli->timeout_ms = MAX(cli->timeout_ms, (int64_t)PATIENCE_MS);
-    int code = dr_send(cli, cli->address,
-                       cli_request_of(cli, "POST", DR_PATH "secondary/drill", &body, NULL), 0,
-                       &reply);
-    return code == CLI_OK ? show(cli, text_get(cli_parse_reply(cli, &reply), "data")) : code;
+    int code =
+        dr_send(cli, cli->address,
+                cli_request_of(cli, "POST", DR_PATH "secondary/drill", &body, NULL), 0, &reply);
+    return code == CLI_OK ? show_drill(cli, text_get(cli_parse_reply(cli, &reply), "data")) : code;
 }

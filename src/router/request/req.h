@@ -96,7 +96,7 @@ struct req {
     struct acl_cache *acls;          /* ACL cache of the worker, for tokens of token_kind */
     struct bytes bearer;             /* the token as the client sent it */
     const char *peer;                /* address and port of the client */
-    const _Atomic bool *left; /* router_request.left */
+    const _Atomic bool *left;        /* router_request.left */
     const char *member;  /* name of the member that makes this request for itself; NULL: a client */
     struct bytes accept; /* header Accept, for ROUTE_OPEN_METRICS alone; data NULL: absent */
     struct bytes accept_encoding;      /* header Accept-Encoding, for ROUTE_TOKEN_OPTIONAL alone */
@@ -148,8 +148,7 @@ struct req {
     struct req_watch *watches;  /* of the handler, the latest first */
 };
 
-/* The text that the route's pattern captured as `name`. */
-const char *req_param(const struct req *req, const char *name);
+const char *req_param(const struct req *req, const char *name); /* captured by the pattern */
 /* Find a parameter of the query; *ret_text is empty when it is absent. ST_INVALID: it was given
  * several times. */
 NODISCARD enum status req_query(struct req *req, const char *name, struct bytes *ret_text);
@@ -164,12 +163,6 @@ static inline const void *req_body(const struct req *req)
 static inline bool req_in_txn(const struct req *req)
 {
     return req->txn != NULL && req->txn->open;
-}
-
-/* Whether the client of a request has gone: `outside` may end its work then. Any thread. */
-static inline bool req_is_left(const struct req *req)
-{
-    return req->left != NULL && atomic_load(req->left);
 }
 
 /* The transaction, the namespace and the time, as functions of `auth` take them. */

@@ -1,6 +1,7 @@
 /* The drill of a secondary: what a promotion would do, on a copy that is dropped. */
 #include "api/sys/replication/sys_dr_preflight.h"
 #include "cluster/dr/drill/drill.h"
+#include "router/req_left.h"
 #include "text/encode.h"
 
 enum { LIMIT_S_MAX = 540 }; /* a forwarded request ends after 10 minutes */
@@ -12,7 +13,8 @@ struct sys_dr_drill {
 static const struct field drill_fields[] = {
     SYS_DR_TOKEN_FIELD(struct sys_dr_drill),
     FIELD(struct sys_dr_drill, limit, DURATION, .preset = "5m",
-          .help = "How long the drill may take, at most 9 minutes. The reply counts the keys that were read."),
+          .help = "How long the drill may take, at most 9 minutes. The reply counts the keys that "
+                  "were read."),
 };
 static const struct schema sys_dr_drill_schema = SCHEMA(struct sys_dr_drill, drill_fields);
 
@@ -67,6 +69,7 @@ static enum status sys_dr_drill(struct req *req)
     struct sys_dr_preflight *found = arena_alloc(req->arena, sizeof *found);
     struct dr_role role;
     ASSERT(req_in_txn(req));
+    ASSERT(in != NULL && req->route != NULL);
     if (found == NULL)
         return ST_NOMEM;
     TRY(sys_dr_need_secondary(req, &role));
@@ -83,6 +86,7 @@ static enum status sys_dr_drill(struct req *req)
 
 static bool is_awaited(void *ctx)
 {
+    ASSERT(ctx != NULL);
     return !req_is_left(ctx);
 }
 
@@ -95,6 +99,7 @@ static enum status run_drill(struct req *req, struct dr_drill *drill)
                                      .goes_on = is_awaited,
                                      .ctx = req};
     struct reason why = {{0}};
+    ASSERT(in->limit > 0);
     enum status st = req->host->node_ops->dr_drill(req->host->node, &ask, drill, &why);
     if (st == ST_BUSY)
         return req_fail(req, ST_BUSY, "another drill runs: try again later");
@@ -109,9 +114,10 @@ static bool is_blocked(const struct sys_dr_preflight *found)
     return false;
 }
 
-static void report(const struct dr_drill *d, const struct sys_dr_preflight *found,
-                   struct drill_out *out)
+static void fill_reply(const struct dr_drill *d, const struct sys_dr_preflight *found,
+                       struct drill_out *out)
 {
+    ASSERT(dr_is_secondary(&d->role));
     *out = (struct drill_out){
         .complete = d->complete,
         .passed = d->complete && d->wrong_hashes == 0 && d->unreadable == 0 && !is_blocked(found),
@@ -147,7 +153,8 @@ static enum status drill_outside(struct req *req)
     if (drill == NULL)
         return ST_NOMEM;
     TRY(run_drill(req, drill));
-    report(drill, req->prepared, &out);
+    fill_reply(drill, req->prepared, &out);
+    ASSERT(drill->n_damage <= DR_DRILL_NAMED && drill->keys <= drill->total);
     for (unsigned i = 0; i < drill->n_damage; i++)
         damage[i] = (struct damage_out){drill->damage[i].key, drill->damage[i].problem};
     out.damage = (struct field_list){damage, drill->n_damage};
@@ -164,10 +171,11 @@ static const struct route drill_routes[] = {
      .flags = ROUTE_DR_TOKEN | ROUTE_ACTIVE | ROUTE_LONG,
      .body = &sys_dr_drill_schema,
      .reply = &sys_dr_drill_reply,
-     .help = "Rehearse a promotion of this secondary on a copy: pin a version of the state, open its "
-             "keys with this cluster's own seal, compute every hash anew, decrypt every value, read "
-             "the mounts, policies and tokens, and drop the copy. This cluster follows its primary "
-             "meanwhile, and nothing is written. The reply has the checks of a promotion too."},
+     .help =
+         "Rehearse a promotion of this secondary on a copy: pin a version of the state, open its "
+         "keys with this cluster's own seal, compute every hash anew, decrypt every value, read "
+         "the mounts, policies and tokens, and drop the copy. This cluster follows its primary "
+         "meanwhile, and nothing is written. The reply has the checks of a promotion too."},
 };
 
 const struct route_table sys_dr_drill_table = {drill_routes, ARRAY_LEN(drill_routes)};

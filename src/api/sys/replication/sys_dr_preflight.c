@@ -63,7 +63,7 @@ static void check_state(struct preflight *p, const struct dr_role *role)
         add_check(p, "state", GOOD, "%s, epoch %" PRIu64, dr_state_text(role), role->epoch);
 }
 
-/* What this node knows of the primary, and whether it forbids a promotion without force. */
+/* The primary as this node knows it, and whether that forbids a promotion without force. */
 struct link {
     struct dr_facts facts;
     struct dr_lag lag;
@@ -71,10 +71,11 @@ struct link {
     bool heard, serves, lacks;
 };
 
-static enum status link_read(struct req *req, const struct link **ret_link)
+static enum status link_judge(struct req *req, const struct link **ret_link)
 {
     struct node_status *node = sys_node(req);
     struct link *l = arena_alloc(req->arena, sizeof *l);
+    ASSERT(ret_link != NULL);
     if (node == NULL || l == NULL)
         return ST_NOMEM;
     req->host->node_ops->dr_facts(req->host->node, &l->facts);
@@ -90,7 +91,8 @@ static enum status link_read(struct req *req, const struct link **ret_link)
 enum status sys_dr_caught_up(struct req *req)
 {
     const struct link *l = NULL;
-    TRY(link_read(req, &l));
+    TRY(link_judge(req, &l));
+    ASSERT(l != NULL);
     if (l->lacks)
         return req_fail(req, ST_BUSY,
                         "this secondary lacks %" PRIu64 " writes of its primary: try again later, "
@@ -123,9 +125,10 @@ static void check_primary(struct preflight *p, const struct link *l)
 static void check_link(struct preflight *p)
 {
     const struct link *l = NULL;
-    p->st = link_read(p->req, &l);
+    p->st = link_judge(p->req, &l);
     if (p->st != ST_OK)
         return;
+    ASSERT(l != NULL);
     check_primary(p, l);
     if (l->lacks)
         add_check(p, "lag", FORCEABLE,
@@ -152,16 +155,19 @@ static enum status stage_promotion(struct preflight *p, struct reason *why)
 }
 
 /* Prepare the writes of a promotion, and drop them. */
-static void check_change(struct preflight *p, const struct dr_role *role)
+static void check_writes(struct preflight *p, const struct dr_role *role)
 {
     struct state_mark mark = state_mark(p->req->txn);
     struct reason why = {{0}};
+    ASSERT(dr_is_secondary(role));
     if (role->phase == DR_PHASE_SYNCING || p->st != ST_OK)
         return;
     enum status st = stage_promotion(p, &why);
+    ASSERT(st != ST_INVALID || why.text[0] != '\0');
     enum status dropped = state_rollback(p->req->txn, mark);
     if (st == ST_INVALID)
-        add_check(p, "change", BLOCKED, "the writes of a promotion cannot be made: %.80s", why.text);
+        add_check(p, "change", BLOCKED, "the writes of a promotion cannot be made: %.80s",
+                  why.text);
     else if (st == ST_OK)
         add_check(p, "change", GOOD, "the writes of a promotion were prepared, and dropped");
     if (p->st == ST_OK)
@@ -271,7 +277,7 @@ enum status sys_dr_preflight(struct req *req, const struct dr_role *role, struct
         return ST_NOMEM;
     check_state(&p, role);
     check_link(&p);
-    check_change(&p, role);
+    check_writes(&p, role);
     check_seal(&p);
     check_members(&p);
     check_audit(&p);
