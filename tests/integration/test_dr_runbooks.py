@@ -76,6 +76,7 @@ def test_prepare(pair):
     assert checks["primary"] == "forceable"  # it serves
     assert {"state", "lag", "roots", "seal", "members", "audit", "token"} <= set(checks)
     assert "a batch token, which ends in" in pair.said
+    assert "The drill passed" in pair.said
 
 
 def test_unplanned(pair):
