@@ -7,6 +7,9 @@
 #include "front/relay.h"
 #include "front/secrets/secrets.h"
 
+#include <poll.h>
+#include <stdatomic.h>
+
 static bool removed;
 
 static char asks_itself[MESH_NAME_MAX]; /* the member of the last request; "": a client */
@@ -67,6 +70,7 @@ static const struct http_handler peer_handler = {
 
 static struct http_request *stream_req;
 static struct router_request *late_request;
+static atomic_bool watched;
 static unsigned sends;
 
 static void send_nothing(struct reply_stream *stream)
@@ -108,6 +112,13 @@ void front_handle(struct router_worker *worker, struct router_request *request)
     if (bytes_eq(request->target.full, BYTES("/changes")) ||
         bytes_eq(request->target.full, BYTES("/waits"))) {
         late_request = request;
+        return;
+    }
+    if (bytes_eq(request->target.full, BYTES("/watched"))) {
+        late_request = request;
+        request->watch(request);
+        assert_false(request->left);
+        atomic_store(&watched, true);
         return;
     }
     if (request->answer != NULL) {
@@ -291,6 +302,29 @@ static void a_late_reply_leaves_the_client_with_what_is_known(void **ctx)
     assert_has(out, "nothing was changed\"]}");
 }
 
+/* Whether it became true within a minute. */
+static bool becomes_true(const _Atomic bool *what)
+{
+    for (unsigned i = 0; i < 60000 && !atomic_load(what); i++)
+        (void)poll(NULL, 0, 1);
+    return atomic_load(what);
+}
+
+static void a_watched_request_learns_that_its_client_has_gone(void **ctx)
+{
+    static struct env_task reply = {.run = reply_late};
+    struct harness h;
+    (void)ctx;
+    harness_up(&h, &client_handler, NULL, NULL);
+    int fd = dial(&h);
+    (void)say(fd, BYTES("PUT /watched HTTP/1.1\r\n" HOST "\r\n"));
+    assert_true(becomes_true(&watched));
+    assert_int_equal(close(fd), 0);
+    assert_true(becomes_true(&late_request->left));
+    env_post(h.env, &reply);
+    harness_down(&h);
+}
+
 static void list_is_a_method(void **ctx)
 {
     (void)ctx;
@@ -466,6 +500,7 @@ int main(void)
         cmocka_unit_test(a_long_body_is_not_read_before_the_router_asks),
         cmocka_unit_test(a_streamed_reply_is_begun_and_left_to_its_stream),
         cmocka_unit_test(a_late_reply_leaves_the_client_with_what_is_known),
+        cmocka_unit_test(a_watched_request_learns_that_its_client_has_gone),
         cmocka_unit_test(list_is_a_method),
         cmocka_unit_test(headers_of_a_reply_are_sent),
         cmocka_unit_test(a_node_of_the_cluster_speaks_for_a_client),
