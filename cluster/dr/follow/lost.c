@@ -13,6 +13,7 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/trace.h"
+#include "store/retain.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -73,15 +74,18 @@ static enum status make_file(struct follow_lost *l)
     return append(l, BYTES(LOST_MAGIC));
 }
 
-/* Append the value, decrypted if the barrier encrypted it. */
+/* Append the value, decrypted if the barrier encrypted it: without the pieces of earlier values
+ * that its module may keep behind it (store/retain.h). */
 static enum status add_lost_value(struct follow_lost *l, const struct store_item *item)
 {
     struct buf open = {0};
+    struct store_retain_parts parts;
     size_t len = 0;
     uint8_t *room = buf_extend(&open, item->value.len + 1);
     if (room == NULL)
         return ST_NOMEM;
-    bool opened = barrier_decrypt(l->cipher, item->key, item->value, room, &len) == ST_OK;
+    bool opened = store_retain_split(item->value, &parts) == ST_OK &&
+                  barrier_decrypt(l->cipher, item->key, parts.head, room, &len) == ST_OK;
     buf_add_u8(&l->plain, opened);
     buf_add_block(&l->plain, opened ? bytes_of(room, len) : item->value);
     mem_wipe(room, item->value.len + 1);

@@ -1,0 +1,245 @@
+"""A pair whose line, nodes or disks fail: the secondary has what its primary has, or says so."""
+
+import contextlib
+import os
+import subprocess
+import threading
+import time
+
+import pytest
+
+from activation import DR, become_primary, call, enable, make_token, operation_token, status
+from cluster import HOLDFAST, PATIENCE_S
+from dr_link import TO_PRIMARY, TO_SECONDARY, Link
+from test_dr_fencing import One
+from test_dr_pair import await_equal, await_position, await_state, promote, seen
+
+LONG = bool(os.environ.get("HOLDFAST_LONG"))
+
+
+def linked(link):
+    """A cluster of one node that others reach by the link alone."""
+    cluster = One(config={"cluster": {"advertise": link.address}})
+    link.target = cluster.node.cluster_port
+    return cluster
+
+
+def follow(primary, secondary, name):
+    secondary.await_feature_level()
+    told = enable(secondary.node, make_token(primary, name), primary)
+    assert told.status == 200, told.body
+
+
+@pytest.fixture(scope="module")
+def pair():
+    with Link() as link, linked(link) as primary, One() as secondary:
+        primary.link = link
+        become_primary(primary)
+        follow(primary, secondary, "b")
+        await_state(secondary, "stream-wals")
+        await_equal(primary, secondary)
+        primary.operator = operation_token(secondary.nodes, primary.recovery_keys)
+        yield primary, secondary
+
+
+class Load:
+    """Writers, each with rising numbers, until the end of the block."""
+
+    def __init__(self, cluster, prefix, writers=4):
+        self.cluster, self.prefix = cluster, prefix
+        self.acked = [0] * writers  # each writer's last number
+        self.stop = threading.Event()
+        self.threads = [threading.Thread(target=self.write, args=(i,)) for i in range(writers)]
+
+    def write(self, i):
+        connection = self.cluster.node.connect(30)
+        try:
+            while not self.stop.is_set():
+                path = f"/v1/kv/{self.prefix}/{i}/{self.acked[i] + 1}"
+                connection.request("PUT", path, b'{"x": "1"}',
+                                   {"X-Secrets-Token": self.cluster.token})
+                answer = connection.getresponse()
+                answer.read()
+                if answer.status != 204:
+                    return
+                self.acked[i] += 1
+        except OSError:
+            return
+        finally:
+            connection.close()
+
+    def total(self):
+        return sum(self.acked)
+
+    def await_more(self, n):
+        wanted, deadline = self.total() + n, time.monotonic() + PATIENCE_S
+        while self.total() < wanted:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join(PATIENCE_S)
+
+
+def drill(pair):
+    primary, secondary = pair
+    body = {"dr_operation_token": primary.operator}
+    told = call(secondary.node, "POST", f"{DR}/secondary/drill", body, "").data
+    assert told["passed"], told
+    return told
+
+
+def test_the_link_is_the_only_way(pair):
+    primary, secondary = pair
+    assert seen(secondary.node)["known_primary_cluster_addrs"] == [f"https://{primary.link.address}"]
+    assert primary.link.passed[TO_SECONDARY] > 0
+
+
+def test_a_partition_under_load_ends_with_equal_roots(pair):
+    primary, secondary = pair
+    link = primary.link
+    with Load(primary, "parted") as load:
+        load.await_more(50)
+        link.cut()
+        secondary.await_until(lambda: seen(secondary.node)["connection_state"] != "ready")
+        load.await_more(2000 if LONG else 300)  # the primary does not wait
+        behind = status(secondary.node)["version"]
+        assert status(primary.node)["version"] > behind + 200
+        link.heal()
+        load.await_more(50)
+    await_equal(primary, secondary)
+
+
+@pytest.mark.parametrize("way", [TO_PRIMARY, TO_SECONDARY])
+def test_a_line_that_passes_one_way_only(pair, way):
+    primary, secondary = pair
+    link = primary.link
+    with Load(primary, f"oneway{len(way)}") as load:
+        load.await_more(20)
+        link.held.add(way)
+        load.await_more(300)
+        if way == TO_SECONDARY:  # a secondary that hears nothing takes the connection for dead
+            secondary.await_until(lambda: seen(secondary.node)["last_heard_ms"] > 3000)
+        link.heal()
+    await_equal(primary, secondary)
+
+
+@pytest.mark.parametrize("kind", ["slow", "thin", "lossy"])
+def test_a_bad_line_loses_nothing(pair, kind):
+    primary, secondary = pair
+    link = primary.link
+    with Load(primary, kind) as load:
+        if kind == "slow":
+            link.delay_s = 0.2
+        elif kind == "thin":
+            link.rate = 32 * 1024
+        else:
+            link.losses = 0.1
+        load.await_more(300)
+    wanted = status(primary.node)["version"]
+    if kind == "lossy":
+        link.losses = 0.02
+    secondary.await_until(lambda: seen(secondary.node)["version"] >= wanted)
+    link.heal()
+    await_equal(primary, secondary)
+
+
+def test_two_new_root_keys_while_the_secondary_is_away(pair):
+    primary, secondary = pair
+    primary.link.cut()
+    for i in range(2):
+        call(primary.node, "POST", "/v1/sys/rotate/root", {}, status=204)
+        call(primary.node, "POST", "/v1/sys/rotate", {}, status=204)
+        call(primary.node, "PUT", f"/v1/kv/rekeyed/{i}", {"x": "1"}, status=204)
+    primary.link.heal()
+    await_equal(primary, secondary)
+    secondary.await_until(lambda: secondary.node.health() == 472)
+    drill(pair)
+    secondary.node.kill()
+    secondary.node.start()
+    secondary.await_until(lambda: secondary.node.health() == 472)
+    await_equal(primary, secondary)
+    drill(pair)
+
+
+def test_many_mounts(pair):
+    primary, secondary = pair
+    count = 10000 if LONG else 1000
+    primary.link.cut()
+    before = status(secondary.node)["version"]
+    connection = primary.node.connect(PATIENCE_S)
+    for i in range(count):
+        connection.request("POST", f"/v1/sys/mounts/many/{i}", b'{"type": "kv"}',
+                           {"X-Secrets-Token": primary.token})
+        answer = connection.getresponse()
+        assert answer.status == 204, answer.read()
+        answer.read()
+    connection.close()
+    primary.link.heal()
+    await_equal(primary, secondary)
+    assert status(secondary.node)["version"] >= before + count
+    assert drill(pair)["mounts"] > count
+
+
+def test_a_state_that_is_full_here_follows_its_primary(pair):
+    """The limit is the primary's to keep: a secondary that stopped would be lost."""
+    primary, secondary = pair
+    secondary.node.config["state_bytes_max"] = 64 * 1024  # less than the state has
+    secondary.node.kill()
+    secondary.node.start()
+    secondary.await_until(lambda: secondary.node.health() == 472)
+    for i in range(50):
+        call(primary.node, "PUT", f"/v1/kv/large/{i}", {"x": "y" * 10000}, status=204)
+    await_equal(primary, secondary)
+    del secondary.node.config["state_bytes_max"]
+    secondary.node.kill()
+    secondary.node.start()
+    secondary.await_until(lambda: secondary.node.health() == 472)
+
+
+class OnSmallDisk(One):
+    """One whose data lies on a disk of a few MiB."""
+
+    mebibytes = 160
+
+    def __enter__(self):
+        self.node.data.mkdir(mode=0o700)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.mebibytes}m,mode=0700", "tmpfs",
+                        str(self.node.data)], check=True)
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        if self.node.alive:
+            self.node.kill()
+        subprocess.run(["umount", str(self.node.data)], check=True)
+        return super().__exit__(*error)
+
+
+def test_a_full_disk_of_the_secondary_hurts_the_secondary_alone(pair):
+    primary, _ = pair
+    with OnSmallDisk() as other:
+        follow(primary, other, "c")
+        await_state(other, "stream-wals")
+        filler = other.node.data / "filler"
+        with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(b"x" * 65536)
+        for i in range(300):  # more than the log has reserved
+            call(primary.node, "PUT", "/v1/kv/disk", {"x": f"{i:07}" * 100000}, status=204)
+            if not other.node.alive or "no space" in other.node.log_text().lower():
+                break
+        wanted = status(primary.node)["version"]
+        assert not other.node.alive or seen(other.node).get("version", 0) < wanted
+        filler.unlink()
+        if not other.node.alive:
+            other.node.start()
+        other.await_until(lambda: seen(other.node).get("version", 0) >= wanted)
+        await_equal(primary, other)
+    call(primary.node, "POST", f"{DR}/primary/revoke-secondary", {"id": "c"}, status=204)
