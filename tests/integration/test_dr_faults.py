@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import subprocess
 import threading
 import time
@@ -12,7 +13,7 @@ from activation import DR, become_primary, call, enable, make_token, operation_t
 from cluster import HOLDFAST, PATIENCE_S
 from dr_link import TO_PRIMARY, TO_SECONDARY, Link
 from test_dr_fencing import One
-from test_dr_pair import await_equal, await_position, await_state, promote, seen
+from test_dr_pair import await_equal, await_state, seen
 
 LONG = bool(os.environ.get("HOLDFAST_LONG"))
 
@@ -186,6 +187,47 @@ def test_many_mounts(pair):
     await_equal(primary, secondary)
     assert status(secondary.node)["version"] >= before + count
     assert drill(pair)["mounts"] > count
+
+
+def fill(node, token, first, n):
+    """Many keys, by requests that do not wait for each other's replies."""
+    value = b'{"x": "' + b"y" * 100 + b'"}'
+    head = (f" HTTP/1.1\r\nHost: x\r\nX-Secrets-Token: {token}\r\n"
+            f"Content-Length: {len(value)}\r\n\r\n").encode()
+    with socket.create_connection(("127.0.0.1", node.client_port)) as raw, \
+            node.cluster.tls.wrap_socket(raw, server_hostname="localhost") as connection:
+        replies = connection.makefile("rb")
+        for at in range(first, first + n, 200):
+            many = range(at, min(at + 200, first + n))
+            connection.sendall(b"".join(b"PUT /v1/kv/fill/%d" % i + head + value for i in many))
+            left = len(many)
+            while left > 0:
+                line = replies.readline()
+                assert line != b""
+                if line.startswith(b"HTTP/1.1 "):
+                    assert b" 204" in line, line
+                    left -= 1
+
+
+def test_a_large_first_sync_under_writes(pair):
+    primary, secondary = pair
+    threads, each = 16, 62500 if LONG else 1500
+    workers = [threading.Thread(target=fill, args=(primary.node, primary.token, i * each, each))
+               for i in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    with One() as other, Load(primary, "beside", writers=2) as load:
+        follow(primary, other, "d")
+        patience_s = 3600 if LONG else PATIENCE_S
+        other.await_until(lambda: seen(other.node).get("state") == "stream-wals", patience_s)
+        load.await_more(50)
+        load.stop.set()
+        await_equal(primary, other)
+    call(primary.node, "POST", f"{DR}/primary/revoke-secondary", {"id": "d"}, status=204)
+    await_equal(primary, secondary)
+    assert drill(pair)["keys"] > threads * each
 
 
 def test_a_state_that_is_full_here_follows_its_primary(pair):
