@@ -523,11 +523,18 @@ static void ops_apply(struct rlog_machine *m, struct ops *ops, struct known *kno
     }
 }
 
+/* Whether the cluster follows another one, and so takes no write of its own to replicated keys. */
+static bool is_bound(const struct rlog_machine *m)
+{
+    return m->following && !planted(PLANT_DR_DUTY_RUNS);
+}
+
 /* Whether the operations may not be applied to this state. */
 static bool ops_refused(const struct rlog_machine *m, const struct effects *fx,
                         struct rlog_applied *applied)
 {
-    if (m->following ? fx->replicated || fx->raises : fx->follows) {
+    bool own = fx->replicated || fx->raises;
+    if ((is_bound(m) && own) || (!m->following && fx->follows)) {
         applied->conflict = BYTES(RLOG_FOLLOWING);
         return true;
     }
@@ -573,8 +580,7 @@ static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_
         applied->outcome = RLOG_CONFLICTED;
         return;
     }
-    ASSERT(!m->following ||
-           !fx.replicated); /* replicated keys change by the WAL and a swap alone */
+    ASSERT(!is_bound(m) || !fx.replicated); /* they change by the WAL and a swap alone */
     changes_apply(m, &fx, &ops, known);
     if (has_id)
         id_record(m, view);
@@ -591,7 +597,7 @@ static bool following_refuses(const struct rlog_machine *m, const struct rlog_tx
     struct bytes ops = view->ops;
     struct rlog_op op;
 
-    if (!m->following)
+    if (!is_bound(m))
         return false;
     while (rlog_op_next(&ops, &op) == ST_OK) {
         bool put = op.kind == RLOG_OP_PUT || op.kind == RLOG_OP_PUT_RETAIN ||

@@ -69,7 +69,8 @@
     X(DR_OLD_ROOT_KEY, "a secondary keeps its wrap of a superseded root key, and the links go") \
     X(DR_GAP, "a run of the WAL that does not continue the state is applied")                   \
     X(DR_TWICE, "records of the WAL that the state has are applied again")                      \
-    X(DR_NEWEST, "deletions that a staged tree tells of are forgotten")
+    X(DR_NEWEST, "deletions that a staged tree tells of are forgotten")                         \
+    X(DR_DUTY_RUNS, "duties that write replicated keys run on a DR secondary")
 
 enum plant {
 #define PLANT_ENUM(name, text) PLANT_##name,

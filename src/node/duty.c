@@ -123,7 +123,7 @@ static const struct node_duty *duty_at(const struct duties *d, size_t at)
 /* A DR secondary runs duties that change local keys alone. */
 static void skip_others(struct duties *d, size_t n)
 {
-    while (d->host->dr_secondary && d->next < n && !duty_at(d, d->next)->secondary) {
+    while (d->next < n && !duty_may_run(duty_at(d, d->next), d->host->dr_secondary)) {
         forget_conflict(d);
         d->next++;
     }

@@ -17,6 +17,7 @@
 #ifndef HOLDFAST_NODE_DUTY_H
 #define HOLDFAST_NODE_DUTY_H
 
+#include "base/plant.h"
 #include "cluster/membership/part.h"
 #include "node/pace.h"
 #include "state/state.h"
@@ -68,6 +69,12 @@ struct duties {
     /* a commit is under way; a duty has staged something in this round of all duties */
     bool committing, due;
 };
+
+/* Whether a duty runs on this cluster. `secondary`: it writes no replicated key of its own. */
+static inline bool duty_may_run(const struct node_duty *duty, bool secondary)
+{
+    return duty->secondary || !secondary || planted(PLANT_DR_DUTY_RUNS);
+}
 
 extern const struct part duty_part;
 

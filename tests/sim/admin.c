@@ -45,7 +45,7 @@ static void on_switch_off(struct event *event)
     struct node *n = CONTAINER_OF(event, struct node, switch_off);
     if (n->process != 0)
         node_kill(n, 0);
-    core_cancel(&n->cluster->core, &n->restart);
+    core_cancel(n->cluster->core, &n->restart);
     n->state = NODE_GONE;
 }
 
@@ -57,14 +57,14 @@ static void removed(struct cluster *c, uint64_t id)
         return;
     n->removed = true;
     n->switch_off.fire = on_switch_off;
-    core_after(&c->core, &n->switch_off, rng_between(&c->rng, 1, SWITCH_OFF_MS) * SIM_MS);
+    core_after(c->core, &n->switch_off, rng_between(&c->rng, 1, SWITCH_OFF_MS) * SIM_MS);
 }
 
 static void finished(struct cluster *c, enum status st)
 {
     struct administrator *a = &c->admin;
     struct rlog_admin *call = &a->call;
-    core_say(&c->core, "admin: %s of %s: %s %s", names[a->what], call->member.name, status_name(st),
+    core_say(c->core, "admin: %s of %s: %s %s", names[a->what], call->member.name, status_name(st),
              call->reason.text);
     a->busy = false;
     a->last = st;
@@ -100,12 +100,12 @@ void admin_forget(struct cluster *c, uint64_t process)
 static void ask(struct cluster *c, struct node *leader, enum admin_act what)
 {
     struct administrator *a = &c->admin;
-    core_say(&c->core, "admin: %s asked to %s %s (%" PRIx64 ")", leader->name, names[what],
+    core_say(c->core, "admin: %s asked to %s %s (%" PRIx64 ")", leader->name, names[what],
              a->call.member.name, a->call.member.id);
     a->what = what;
     a->busy = true;
     a->process = leader->process;
-    a->started_ns = c->core.now_ns;
+    a->started_ns = c->core->now_ns;
     a->call.done = on_admin_done;
     sim_env_enter(&leader->env);
     if (what == ADMIN_REMOVE)
@@ -234,7 +234,7 @@ static void do_snapshot(struct cluster *c)
     struct node *n = &c->nodes[rng_below(&c->rng, SLOTS)];
     if (n->state != NODE_UP || n->stopping)
         return;
-    core_say(&c->core, "admin: snapshot of %s", n->name);
+    core_say(c->core, "admin: snapshot of %s", n->name);
     c->tally.admins[ADMIN_SNAPSHOT]++;
     sim_env_enter(&n->env);
     rlog_snapshot_now(n->rlog);
@@ -292,7 +292,7 @@ static void act(struct cluster *c)
         do_snapshot(c);
         return;
     }
-    if (leader == NULL || c->admin.busy || leader->env.stalled_until_ns > c->core.now_ns)
+    if (leader == NULL || c->admin.busy || leader->env.stalled_until_ns > c->core->now_ns)
         return;
     rlog_status(leader->rlog, &status);
     if (repair_one(c, leader, &status))
@@ -314,7 +314,7 @@ static void on_tick(struct event *event)
     struct cluster *c = CONTAINER_OF(event, struct cluster, admin.tick);
     if (c->calm)
         return;
-    core_after(&c->core, event, rng_between(&c->rng, 20, c->profile.admin_every_ms) * SIM_MS);
+    core_after(c->core, event, rng_between(&c->rng, 20, c->profile.admin_every_ms) * SIM_MS);
     act(c);
 }
 
@@ -364,5 +364,5 @@ void admin_add_voter(struct cluster *c)
 void admin_start(struct cluster *c)
 {
     c->admin.tick.fire = on_tick;
-    core_after(&c->core, &c->admin.tick, 600 * SIM_MS);
+    core_after(c->core, &c->admin.tick, 600 * SIM_MS);
 }

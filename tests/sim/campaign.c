@@ -169,7 +169,7 @@ bool run_anew(uint64_t seed, const char *profile, const char *plant, uint64_t *r
     return hash != NULL && sscanf(hash, ", hash %" SCNx64, ret_hash) == 1;
 }
 
-static void tally_add(struct tally *sum, const struct tally *one)
+void tallies_add(struct tally *sum, const struct tally *one)
 {
     uint64_t *to = (uint64_t *)sum;
     const uint64_t *from = (const uint64_t *)one;
@@ -199,7 +199,7 @@ static void judge(struct progress *p, const struct child *child)
         failure(p, child->verdict.text);
         return;
     }
-    tally_add(&p->tally, &child->verdict.outcome.tally);
+    tallies_add(&p->tally, &child->verdict.outcome.tally);
     if (k->twice_each == 0 || k->plants != 0 || child->seed % k->twice_each != 0)
         return;
     p->compared++;

@@ -2,6 +2,7 @@
 
 #include "cluster.h"
 #include "ops.h"
+#include "pair.h"
 #include "raft/replica/rlog_wire.h"
 
 #include <inttypes.h>
@@ -47,6 +48,18 @@ static const char *const reach_names[REACHES] = {
     [REACH_MUTE_HANDOVER] = "handover without audit devices",
     [REACH_WATCH_TOLD] = "watcher told of a change",
     [REACH_RECOVERED] = "lost majority recovered",
+    [REACH_PAIR_FIRST_SYNC] = "first sync of a secondary",
+    [REACH_PAIR_STREAMED] = "run of the WAL applied",
+    [REACH_PAIR_REPEATED] = "run of the WAL repeated",
+    [REACH_PAIR_GAP] = "gap in the WAL refused",
+    [REACH_PAIR_OVERRUN] = "ring of the WAL overrun",
+    [REACH_PAIR_SWITCHED] = "planned promotion",
+    [REACH_PAIR_FAILED_OVER] = "promotion beside a primary",
+    [REACH_PAIR_FAILED_BACK] = "failback",
+    [REACH_PAIR_SUPERSEDED] = "primary superseded",
+    [REACH_PAIR_LOST] = "unconfirmed writes lost",
+    [REACH_PAIR_REFUSED] = "change of a role refused",
+    [REACH_PAIR_KEYS_RENEWED] = "secondary's keys renewed",
 };
 
 const char *reach_name(enum reach r)
@@ -82,7 +95,7 @@ static void *table_grow(void *table, size_t *n, size_t at, size_t size)
 static void check_leader(struct node *n, const struct rlog_status *s)
 {
     struct check *k = &n->cluster->check;
-    const struct core *core = &n->cluster->core;
+    const struct core *core = n->cluster->core;
     if (s->term >= TERM_MAX)
         core_fail(core, "%s reached term %" PRIu64, n->name, s->term);
     k->leader_of = table_grow(k->leader_of, &k->leader_of_n, (size_t)s->term, sizeof(uint64_t));
@@ -137,7 +150,7 @@ static void check_term(struct node *n, const struct rlog_status *s)
     if (voters == 1 && self)
         term_asked_for(n->cluster, s->term); /* it votes for itself */
     if (s->term >= k->asked_for_n || k->asked_for[s->term] == 0)
-        core_fail(&n->cluster->core, "%s is in term %" PRIu64 ", which nobody stood in", n->name,
+        core_fail(n->cluster->core, "%s is in term %" PRIu64 ", which nobody stood in", n->name,
                   s->term);
 }
 
@@ -148,13 +161,13 @@ static void check_growth(struct node *n, const struct rlog_status *s)
                 s->applied_index < seen->applied || s->version < seen->version ||
                 s->time_ms < seen->time_ms;
     if (fell)
-        core_fail(&n->cluster->core,
+        core_fail(n->cluster->core,
                   "%s went back: term %" PRIu64 "->%" PRIu64 " commit %" PRIu64 "->%" PRIu64
                   " applied %" PRIu64 "->%" PRIu64 " version %" PRIu64 "->%" PRIu64,
                   n->name, seen->term, s->term, seen->commit, s->commit_index, seen->applied,
                   s->applied_index, seen->version, s->version);
     if (s->applied_index > s->commit_index)
-        core_fail(&n->cluster->core, "%s applied %" PRIu64 " of %" PRIu64 " committed", n->name,
+        core_fail(n->cluster->core, "%s applied %" PRIu64 " of %" PRIu64 " committed", n->name,
                   s->applied_index, s->commit_index);
     struct tally *t = &n->cluster->tally;
     t->elections += s->elections - seen->elections;
@@ -192,7 +205,7 @@ static void check_time(struct node *n, const struct rlog_status *s)
             continue;
         all_up = all_up && m != NULL && m->state == NODE_UP && !m->stopping;
         if (m != NULL)
-            walls[voters++] = sim_clock_wall_ms(&m->clock, c->core.now_ns);
+            walls[voters++] = sim_clock_wall_ms(&m->clock, c->core->now_ns);
     }
     if (voters < 3 && c->check.clock_moved != NULL)
         c->check.clock_rules = true; /* half of the clocks or more were wrong at some time */
@@ -200,20 +213,20 @@ static void check_time(struct node *n, const struct rlog_status *s)
         return;
     int64_t time_ms = rlog_time_ms(n->rlog);
     if (time_ms < n->seen.advertised_ms)
-        core_fail(&c->core, "%s turns cluster time back by %" PRId64 " ms", n->name,
+        core_fail(c->core, "%s turns cluster time back by %" PRId64 " ms", n->name,
                   n->seen.advertised_ms - time_ms);
     n->seen.advertised_ms = time_ms;
     if (voters < 3 || c->check.clock_rules)
         return;
     if (!all_up || n->process != c->check.clocks_led_by) {
         c->check.clocks_led_by = n->process;
-        c->check.clocks_since_ns = c->core.now_ns;
+        c->check.clocks_since_ns = c->core->now_ns;
     }
     qsort(walls, voters, sizeof walls[0], time_order);
     int64_t middle = walls[voters / 2];
-    bool late = c->core.now_ns - c->check.clocks_since_ns > CLOCK_BEHIND_S * (uint64_t)SIM_S;
+    bool late = c->core->now_ns - c->check.clocks_since_ns > CLOCK_BEHIND_S * (uint64_t)SIM_S;
     if ((late && time_ms < middle - CLOCK_SLACK_MS) || time_ms > middle + CLOCK_SLACK_MS)
-        core_fail(&c->core, "cluster time is %" PRId64 " ms off the clocks", time_ms - middle);
+        core_fail(c->core, "cluster time is %" PRId64 " ms off the clocks", time_ms - middle);
 }
 
 void check_ending(struct node *n)
@@ -233,10 +246,10 @@ static void check_kept(struct node *n, const struct rlog_status *s)
     if (n->damaged || index <= s->snapshot_index)
         return;
     if (s->last_index < index)
-        core_fail(&n->cluster->core, "%s had stored %" PRIu64 " entries and starts with %" PRIu64,
+        core_fail(n->cluster->core, "%s had stored %" PRIu64 " entries and starts with %" PRIu64,
                   n->name, index, s->last_index);
     if (term != n->seen.stored_term && n->seen.stored_term != 0)
-        core_fail(&n->cluster->core,
+        core_fail(n->cluster->core,
                   "%s had stored entry %" PRIu64 " of term %" PRIu64
                   " and starts with term %" PRIu64,
                   n->name, index, n->seen.stored_term, term);
@@ -273,7 +286,7 @@ static void check_bank(struct node *n, const struct store_pin *pin)
 {
     uint64_t total = bank_total(pin);
     if (total != 0 && total != ACCOUNTS * BALANCE)
-        core_fail(&n->cluster->core, "%s: the bank holds %" PRIu64 " at version %" PRIu64, n->name,
+        core_fail(n->cluster->core, "%s: the bank holds %" PRIu64 " at version %" PRIu64, n->name,
                   total, pin->version);
 }
 
@@ -287,7 +300,7 @@ static void check_root(struct node *n, const struct store_pin *pin)
     store_hash(pin, BYTES(RLOG_REPLICATED), root);
     bool compare = v->known && pin->version != 0; /* before the first transaction: an empty tree */
     if (compare && memcmp(v->root, root, sizeof root) != 0)
-        core_fail(&n->cluster->core, "%s and %s differ at version %" PRIu64, n->name,
+        core_fail(n->cluster->core, "%s and %s differ at version %" PRIu64, n->name,
                   n->cluster->nodes[v->slot].name, pin->version);
     memcpy(v->root, root, sizeof root);
     v->known = true;
@@ -305,7 +318,7 @@ static void check_index(struct node *n, uint64_t index, const struct store_pin *
     store_hash(pin, BYTES(""), root);
     if (v->known && (v->version != pin->version || v->time_ms != s.time_ms ||
                      memcmp(v->root, root, sizeof root) != 0))
-        core_fail(&n->cluster->core,
+        core_fail(n->cluster->core,
                   "%s and %s differ at index %" PRIu64 ": version %" PRIu64 " and %" PRIu64
                   ", time %" PRId64 " and %" PRId64,
                   n->name, n->cluster->nodes[v->slot].name, index, pin->version, v->version,
@@ -319,16 +332,18 @@ void check_applied(struct node *n, uint64_t index, uint64_t version)
 {
     struct cluster *c = n->cluster;
     struct store_pin pin;
-    core_note(&c->core, hash_mix(index, version));
+    core_note(c->core, hash_mix(index, version));
     c->tally.applied++;
     if (store_pin(rlog_store(n->rlog), "check", 0, &pin) != ST_OK)
-        core_fail(&c->core, "%s: no pin is free", n->name);
+        core_fail(c->core, "%s: no pin is free", n->name);
     if (pin.version != version)
-        core_fail(&c->core, "%s published version %" PRIu64 " and reports %" PRIu64, n->name,
+        core_fail(c->core, "%s published version %" PRIu64 " and reports %" PRIu64, n->name,
                   pin.version, version);
     check_root(n, &pin);
     check_index(n, index, &pin);
     check_bank(n, &pin);
+    if (c->pair != NULL)
+        pair_check(n, &pin);
     store_unpin(&pin);
 }
 
@@ -342,18 +357,18 @@ void check_acked(struct node *n, uint64_t index, uint64_t version)
 void check_read(struct node *n, uint64_t acked, uint64_t version)
 {
     if (version < acked)
-        core_fail(&n->cluster->core,
+        core_fail(n->cluster->core,
                   "%s answers a read from version %" PRIu64 ", but %" PRIu64
                   " had been acknowledged before",
                   n->name, version, acked);
 }
 
 /* Keys and their versions, which decide preconditions, must agree as the content does. */
-static uint64_t versions_hash(const struct store_pin *pin)
+uint64_t check_versions_hash(const struct store_pin *pin, struct bytes below)
 {
     struct store_iter *iter = sim_alloc(sizeof *iter);
     uint64_t h = store_newest(pin, BYTES("s/"));
-    store_iter_init(iter, pin, (struct bytes){0}, (struct bytes){0});
+    store_iter_init(iter, pin, below, (struct bytes){0});
     while (store_iter_next(iter)) {
         h = hash_mix(h, bytes_hash(iter->item.key));
         h = hash_mix(hash_mix(h, iter->item.created), iter->item.modified);
@@ -384,7 +399,7 @@ static void check_counts(struct node *n, const struct store_pin *pin)
         for (size_t len = left; len <= last_len; len++) {
             uint64_t count = store_count(pin, bytes_of(last, len));
             if (count != seen[len])
-                core_fail(&n->cluster->core,
+                core_fail(n->cluster->core,
                           "%s counts %" PRIu64 " keys below a prefix of %zu bytes and has %" PRIu64,
                           n->name, count, len, seen[len]);
             seen[len] = 0;
@@ -404,8 +419,8 @@ static uint64_t node_versions(struct node *n)
 {
     struct store_pin pin;
     if (store_pin(rlog_store(n->rlog), "check", 0, &pin) != ST_OK)
-        core_fail(&n->cluster->core, "%s: no pin is free", n->name);
-    uint64_t h = versions_hash(&pin);
+        core_fail(n->cluster->core, "%s: no pin is free", n->name);
+    uint64_t h = check_versions_hash(&pin, (struct bytes){0});
     check_counts(n, &pin);
     store_unpin(&pin);
     return h;
@@ -435,7 +450,7 @@ bool check_converged(struct cluster *c, const char **ret_why)
         if (other.applied_index != s.applied_index)
             return false;
         if (node_versions(m) != want)
-            core_fail(&c->core, "%s and %s differ in the versions of keys at index %" PRIu64,
+            core_fail(c->core, "%s and %s differ in the versions of keys at index %" PRIu64,
                       m->name, leader->name, s.applied_index);
     }
     return true;

@@ -56,6 +56,18 @@ enum reach {
     REACH_MUTE_HANDOVER,
     REACH_WATCH_TOLD,
     REACH_RECOVERED,
+    REACH_PAIR_FIRST_SYNC,
+    REACH_PAIR_STREAMED,
+    REACH_PAIR_REPEATED,
+    REACH_PAIR_GAP,
+    REACH_PAIR_OVERRUN,
+    REACH_PAIR_SWITCHED,
+    REACH_PAIR_FAILED_OVER,
+    REACH_PAIR_FAILED_BACK,
+    REACH_PAIR_SUPERSEDED,
+    REACH_PAIR_LOST,
+    REACH_PAIR_REFUSED,
+    REACH_PAIR_KEYS_RENEWED,
     REACHES
 };
 const char *reach_name(enum reach r);
@@ -66,6 +78,7 @@ struct node_seen {
     int64_t time_ms, advertised_ms; /* cluster time: applied; given out as the leader */
     uint64_t elections, snapshots_created, installed, rollbacks;
     bool ready;
+    uint64_t epoch, role_at, role_version; /* of a site of a pair: pair_check.c */
     uint64_t stored, stored_term; /* said to be durable when the process before ended */
 };
 
@@ -117,6 +130,8 @@ void check_applied(struct node *n, uint64_t index, uint64_t version);
 void check_acked(struct node *n, uint64_t index, uint64_t version);
 /* A confirmed read that began when `acked` was the highest acknowledged version sees `version`. */
 void check_read(struct node *n, uint64_t acked, uint64_t version);
+/* Of the keys below a prefix: their versions, and the newest version below each prefix of them. */
+uint64_t check_versions_hash(const struct store_pin *pin, struct bytes below);
 /* All members equal, at the end. false: not yet. */
 bool check_converged(struct cluster *c, const char **ret_why);
 

@@ -2,6 +2,7 @@
  * the operation is repeated with the same request id. The replies are the history that is judged.
  * */
 #include "ops.h"
+#include "pair.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ struct history {
 /* What became of the elements of a list or group. */
 struct elements {
     uint64_t *sure, *maybe; /* acknowledged; unknown */
+    uint64_t *sure_at;      /* versions of the acknowledged ones */
     size_t n_sure, n_maybe;
     uint64_t *longest; /* list: the longest that was read */
     size_t n_longest;
@@ -55,7 +57,7 @@ static void record_register(struct client *cl, enum answer answer, uint64_t valu
     struct clients *cs = cl->cluster->clients;
     struct history *h = &cs->registers[cl->op.key];
     struct lin_op op = {.client = cl->index, .call = cl->called_ns};
-    op.ret = answer == ANSWER_UNKNOWN ? LIN_NEVER : cl->cluster->core.now_ns;
+    op.ret = answer == ANSWER_UNKNOWN ? LIN_NEVER : cl->cluster->core->now_ns;
     op.value = cl->op.number;
     op.expect = cl->op.expect;
     switch (cl->op.kind) {
@@ -78,18 +80,22 @@ static void record_register(struct client *cl, enum answer answer, uint64_t valu
         cs->last_seen[cl->op.key] = op.value;
 }
 
-static void record_element(struct client *cl, struct elements *e, enum answer answer)
+static void record_element(struct client *cl, struct elements *e, enum answer answer,
+                           const struct reply *reply)
 {
-    if (answer == ANSWER_OK)
+    size_t n = e->n_sure;
+    if (answer == ANSWER_OK) {
+        number_add(&e->sure_at, &n, reply->version);
         number_add(&e->sure, &e->n_sure, cl->op.number);
-    else
+    } else {
         number_add(&e->maybe, &e->n_maybe, cl->op.number);
+    }
 }
 
 /* Every list that is read is the beginning of every longer one. */
 static void check_list(struct client *cl, const struct reply *reply)
 {
-    const struct core *core = &cl->cluster->core;
+    const struct core *core = cl->cluster->core;
     struct elements *e = &cl->cluster->clients->lists[cl->op.key];
     for (size_t i = 0; i < MIN(reply->n, e->n_longest); i++)
         if (reply->list[i] != e->longest[i])
@@ -105,7 +111,7 @@ static void check_list(struct client *cl, const struct reply *reply)
 static void check_total(struct client *cl, uint64_t total)
 {
     if (total != 0 && total != ACCOUNTS * BALANCE)
-        core_fail(&cl->cluster->core, "the bank holds %" PRIu64 ", not %u", total,
+        core_fail(cl->cluster->core, "the bank holds %" PRIu64 ", not %u", total,
                   ACCOUNTS * BALANCE);
 }
 
@@ -122,9 +128,9 @@ static void record(struct client *cl, enum answer answer, const struct reply *re
     case OP_CAS:
     case OP_DELETE: record_register(cl, answer, value); break;
     case OP_LIST: check_list(cl, reply); break;
-    case OP_APPEND: record_element(cl, &cs->lists[cl->op.key], answer); break;
+    case OP_APPEND: record_element(cl, &cs->lists[cl->op.key], answer, reply); break;
     case OP_TOTAL: check_total(cl, value); break;
-    case OP_ADD: record_element(cl, &cs->groups[cl->op.key], answer); break;
+    case OP_ADD: record_element(cl, &cs->groups[cl->op.key], answer, reply); break;
     case OP_INIT: cs->initialized = cs->initialized || answer != ANSWER_UNKNOWN; break;
     case OP_COUNT:
     case OP_TRANSFER:
@@ -138,14 +144,14 @@ static void record(struct client *cl, enum answer answer, const struct reply *re
 static void next_later(struct client *cl)
 {
     const struct profile *p = &cl->cluster->profile;
-    core_after(&cl->cluster->core, &cl->event, rng_between(&cl->rng, 1, p->think_ms_max) * SIM_MS);
+    core_after(cl->cluster->core, &cl->event, rng_between(&cl->rng, 1, p->think_ms_max) * SIM_MS);
 }
 
 static void finish(struct client *cl, enum answer answer, const struct reply *reply)
 {
     struct tally *t = &cl->cluster->tally;
     record(cl, answer, reply);
-    core_note(&cl->cluster->core, cl->op.number << 8 | (uint64_t)answer);
+    core_note(cl->cluster->core, cl->op.number << 8 | (uint64_t)answer);
     t->ops++;
     t->ops_ok += answer == ANSWER_OK || answer == ANSWER_DIFFER;
     t->ops_unknown += answer == ANSWER_UNKNOWN;
@@ -186,11 +192,11 @@ static void attempt_at(struct client *cl, unsigned slot, uint64_t patience_ms)
 {
     struct cluster *c = cl->cluster;
     cl->op.attempt++;
-    core_say(&c->core, "client %u: op %" PRIu64 " kind %d key %" PRIu64 " attempt %u to %s",
+    core_say(c->core, "client %u: op %" PRIu64 " kind %d key %" PRIu64 " attempt %u to %s",
              cl->index, cl->op.number, cl->op.kind, cl->op.key, cl->op.attempt,
              c->nodes[slot].name);
     op_send(c, &cl->op, slot);
-    core_after(&c->core, &cl->event, patience_ms * SIM_MS);
+    core_after(c->core, &cl->event, patience_ms * SIM_MS);
 }
 
 static void attempt(struct client *cl)
@@ -240,7 +246,7 @@ static void compose(struct client *cl, enum op_kind kind)
     le64_put(op->id.bytes, rng_u64(&cl->rng) | 1);
     le64_put(op->id.bytes + 8, op->number);
     op->id.issued = cl->version;
-    cl->called_ns = c->core.now_ns;
+    cl->called_ns = c->core->now_ns;
     cl->waiting = true;
     cl->maybe = false;
 }
@@ -281,7 +287,7 @@ void client_replied(const struct reply *reply)
     struct client *cl = &reply->cluster->clients->all[reply->op.client];
     if (!cl->waiting || reply->op.number != cl->op.number)
         return;
-    core_say(&cl->cluster->core, "client %u: op %" PRIu64 " answer %d value %" PRIu64 " from %s",
+    core_say(cl->cluster->core, "client %u: op %" PRIu64 " answer %d value %" PRIu64 " from %s",
              cl->index, reply->op.number, reply->answer, reply->value,
              cl->cluster->nodes[reply->slot].name);
     cl->version = MAX(cl->version, reply->version);
@@ -311,11 +317,11 @@ void clients_start(struct cluster *c)
         struct client *cl = &cs->all[i];
         *cl = (struct client){.cluster = c,
                               .index = i,
-                              .rng = rng_make(c->core.seed, 0xC11E + i),
+                              .rng = rng_make(c->core->seed, cluster_stream(c, 0xC11E + i)),
                               .event = {.fire = on_client},
                               .probes = i == cs->n};
         if (!cl->probes)
-            core_after(&c->core, &cl->event, 300 * SIM_MS + i * SIM_MS);
+            core_after(c->core, &cl->event, 300 * SIM_MS + i * SIM_MS);
     }
 }
 
@@ -374,7 +380,7 @@ static void check_register(struct cluster *c, unsigned key)
     if (verdict != LIN_BAD)
         return;
     const struct lin_op *op = &h->ops[stuck];
-    core_fail(&c->core,
+    core_fail(c->core,
               "register %u is not linearizable: client %u, operation %d from %.6f to %.6f s, "
               "value %" PRIu64 ", expected %" PRIu64,
               key, op->client, op->kind, (double)op->call / 1e9, (double)op->ret / 1e9, op->value,
@@ -389,6 +395,13 @@ static unsigned count_in(const uint64_t *list, size_t n, uint64_t number)
     return found;
 }
 
+/* Whether the acknowledged element is in the state at the end. A promotion beside the first primary
+ * loses what the promoted site had not got. */
+static bool is_kept(const struct cluster *c, const struct elements *e, size_t i)
+{
+    return c->pair == NULL || pair_keeps(c->pair, DR_EPOCH_FIRST, e->sure_at[i]);
+}
+
 /* Acknowledged: exactly once. Unknown: at most once. Anything else: never. */
 static void check_elements(struct cluster *c, const char *what, const struct elements *e,
                            const uint64_t *have, size_t n)
@@ -396,20 +409,21 @@ static void check_elements(struct cluster *c, const char *what, const struct ele
     size_t expected = 0;
     for (size_t i = 0; i < e->n_sure; i++) {
         unsigned found = count_in(have, n, e->sure[i]);
-        if (found != 1)
-            core_fail(&c->core, "%s: acknowledged element %" PRIu64 " is there %u times", what,
+        bool kept = is_kept(c, e, i);
+        if (found != kept)
+            core_fail(c->core, "%s: acknowledged element %" PRIu64 " is there %u times", what,
                       e->sure[i], found);
-        expected++;
+        expected += kept;
     }
     for (size_t i = 0; i < e->n_maybe; i++) {
         unsigned found = count_in(have, n, e->maybe[i]);
         if (found > 1)
-            core_fail(&c->core, "%s: element %" PRIu64 " is there %u times", what, e->maybe[i],
+            core_fail(c->core, "%s: element %" PRIu64 " is there %u times", what, e->maybe[i],
                       found);
         expected += found;
     }
     if (expected != n)
-        core_fail(&c->core, "%s: %zu elements of which only %zu were written", what, n, expected);
+        core_fail(c->core, "%s: %zu elements of which only %zu were written", what, n, expected);
 }
 
 static void check_stored(struct cluster *c, struct node *leader, bool group, uint64_t i)
@@ -425,7 +439,7 @@ static void check_stored(struct cluster *c, struct node *leader, bool group, uin
 
 void clients_check(struct cluster *c)
 {
-    struct node *leader = cluster_leader(c);
+    struct node *leader = cluster_leader(c->pair != NULL ? &c->pair->sites[c->pair->newest] : c);
     ASSERT(leader != NULL);
     for (uint64_t i = 0; i < LISTS; i++)
         check_stored(c, leader, false, i);

@@ -17,6 +17,7 @@ enum {
 
 struct cluster;
 struct clients;
+struct pair;
 struct front;
 struct acl_cache;
 struct token_cache;
@@ -87,6 +88,8 @@ struct tally {
     uint64_t reached[REACHES];
 };
 
+void tallies_add(struct tally *sum, const struct tally *one); /* campaign.c */
+
 struct administrator {
     struct event tick;
     struct rlog_admin call;
@@ -100,7 +103,9 @@ struct administrator {
 };
 
 struct cluster {
-    struct core core; /* first */
+    struct core *core; /* of the run: two clusters share it */
+    struct pair *pair; /* NULL: a cluster of its own */
+    unsigned site;     /* number in the pair */
     struct profile profile;
     struct rng rng; /* of the scenario */
     struct sim_net net;
@@ -129,6 +134,12 @@ struct cluster {
     struct seal seals[SIM_SEALS]; /* the same for every node; the cluster begins with the first */
     struct tally tally;
 };
+
+/* A stream of randomness. Those of the first cluster are those of a cluster of its own. */
+static inline uint64_t cluster_stream(const struct cluster *c, uint64_t stream)
+{
+    return c->site == 0 ? stream : hash_mix(stream, c->site);
+}
 
 /* seals.c: the seals between which an operator moves the cluster. The shares of each combine to the
  * same key. */
@@ -221,6 +232,15 @@ struct outcome {
     struct tally tally;
     uint64_t hash;
 };
+/* Of a cluster with its core and profile: start nodes, clients, faults. */
+void cluster_begin(struct cluster *c);
+/* Repair what is broken; then no client asks any more. */
+void cluster_stop(struct cluster *c);
+void cluster_await_converged(struct cluster *c);
+void cluster_result(struct cluster *c, struct outcome *ret_outcome);
+uint64_t cluster_faults(const struct cluster *c); /* so far */
+/* The trace of a run that fails ends with the state of each node. */
+void cluster_say_nodes(struct cluster *c);
 /* Run to the end; leaves the process by core_fail when something is wrong. */
 void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcome *ret_outcome);
 

@@ -38,7 +38,7 @@ static void ending_minority(struct cluster *c)
         if (off[i] && m->process != 0)
             node_power_off(m, SIM_MS);
         if (off[i])
-            core_cancel(&c->core, &m->restart);
+            core_cancel(c->core, &m->restart);
         else if (m->state == NODE_DOWN)
             node_boot(m);
     }
@@ -124,12 +124,12 @@ static bool leads(const struct node *n)
 static void elect_other(struct cluster *c, struct node *const *three, struct node **ret_winner,
                         struct node **ret_deaf)
 {
-    uint64_t limit = c->core.now_ns + 20 * c->profile.election_ms * (uint64_t)SIM_MS;
+    uint64_t limit = c->core->now_ns + 20 * c->profile.election_ms * (uint64_t)SIM_MS;
     uint64_t before = 0;
     struct node *first = NULL, *last = NULL;
     for (unsigned i = 0; i < 3; i++)
         before = MAX(before, term_of(three[i]));
-    while (last == NULL && c->core.now_ns < limit && all_up(three, 3)) {
+    while (last == NULL && c->core->now_ns < limit && all_up(three, 3)) {
         unsigned risen = 0;
         cluster_run_for(c, 20 * SIM_US);
         for (unsigned i = 0; i < 3 && all_up(three, 3); i++)
@@ -230,7 +230,7 @@ static bool damage_behind(struct cluster *c, struct node *n, size_t from)
         return false;
     uint64_t sector = rng_between(&c->rng, first, MIN(first + 2, len / FS_SECTOR - 4));
     data[sector * FS_SECTOR + rng_below(&c->rng, FS_SECTOR)] ^= 0x10;
-    core_say(&c->core, "%s: damage in its newest segment", n->name);
+    core_say(c->core, "%s: damage in its newest segment", n->name);
     n->damaged = true;
     return true;
 }
@@ -258,10 +258,10 @@ static void ending_amnesia(struct cluster *c)
     cluster_run_for(c, 3 * c->profile.election_ms * (uint64_t)SIM_MS);
     if (all_up(voters, 3) && cluster_leader(c) == leader) {
         node_power_off(others[0], SIM_MS);
-        core_cancel(&c->core, &others[0]->restart);
+        core_cancel(c->core, &others[0]->restart);
         (void)damage_behind(c, others[0], before); /* else it only lost its power */
         node_power_off(leader, SIM_MS);
-        core_cancel(&c->core, &leader->restart);
+        core_cancel(c->core, &leader->restart);
         sim_net_heal(&c->net);
         node_boot(others[0]);
         cluster_run_for(c, 20 * c->profile.election_ms * (uint64_t)SIM_MS);
@@ -312,7 +312,7 @@ static void ending_handover(struct cluster *c)
         failed = c->admin.last == ST_OK ? 0 : failed + 1;
     }
     if (failed == 2)
-        core_fail(&c->core, "leadership does not move: %s, %s", status_name(c->admin.last),
+        core_fail(c->core, "leadership does not move: %s, %s", status_name(c->admin.last),
                   c->admin.call.reason.text);
 }
 

@@ -61,7 +61,7 @@ static void finish(struct agent *ag, const struct front_answer *answer)
     struct front *f = c->front;
     enum front_verdict verdict = answer->verdict;
     bool certain = verdict != FRONT_UNKNOWN && verdict != FRONT_FAILED;
-    core_note(&c->core, ag->op.number << 8 | (uint64_t)verdict);
+    core_note(c->core, ag->op.number << 8 | (uint64_t)verdict);
     count(c, answer, &ag->op);
     ag->waiting = false;
     if (certain)
@@ -76,13 +76,13 @@ static void finish(struct agent *ag, const struct front_answer *answer)
             .op = ag->op,
             .answer = *answer,
             .call_ns = ag->called_ns,
-            .ret_ns = certain ? c->core.now_ns : LIN_NEVER,
+            .ret_ns = certain ? c->core->now_ns : LIN_NEVER,
             .seen_call_ms = ag->seen_ms,
             .seen_ret_ms = f->seen_ms,
         };
         front_log_add(&f->log, &event);
     }
-    core_after(&c->core, &ag->event, rng_between(&ag->rng, 1, c->profile.think_ms_max) * SIM_MS);
+    core_after(c->core, &ag->event, rng_between(&ag->rng, 1, c->profile.think_ms_max) * SIM_MS);
 }
 
 static void finish_without(struct agent *ag, enum front_verdict verdict)
@@ -98,13 +98,13 @@ static void attempt(struct agent *ag)
     struct cluster *c = ag->cluster;
     unsigned slot = clients_choose_slot(c, &ag->rng);
     ag->op.attempt++;
-    core_say(&c->core,
+    core_say(c->core,
              "front %u: op %" PRIu64 " kind %d by token %" PRIu64 " about %" PRIu64
              " attempt %u to %s",
              ag->index, ag->op.number, ag->op.kind, ag->op.by, ag->op.about, ag->op.attempt,
              c->nodes[slot].name);
     front_send(c, &ag->op, slot);
-    core_after(&c->core, &ag->event, (TIMEOUT_MS + rng_below(&ag->rng, 600)) * SIM_MS);
+    core_after(c->core, &ag->event, (TIMEOUT_MS + rng_below(&ag->rng, 600)) * SIM_MS);
 }
 
 static void again_or_finish(struct agent *ag)
@@ -234,7 +234,7 @@ static void compose(struct agent *ag, enum front_kind kind)
     le64_put(op->id.bytes, rng_u64(r) | 1);
     le64_put(op->id.bytes + 8, op->number);
     op->id.issued = ag->version;
-    ag->called_ns = ag->cluster->core.now_ns;
+    ag->called_ns = ag->cluster->core->now_ns;
     ag->seen_ms = f->seen_ms;
     ag->waiting = true;
     ag->maybe = false;
@@ -248,7 +248,7 @@ static void on_agent(struct event *event)
         ag->maybe = true; /* no answer: the request or its answer is lost, or late */
         again_or_finish(ag);
     } else if (!ag->stopped && !clients_initialized(c)) {
-        core_after(&c->core, event, 50 * SIM_MS);
+        core_after(c->core, event, 50 * SIM_MS);
     } else if (!ag->stopped) {
         compose(ag, c->front->bootstrapped ? choose_kind(&ag->rng, c->profile.leases)
                                            : FRONT_BOOTSTRAP);
@@ -262,7 +262,7 @@ void front_replied(const struct front_reply *reply)
     const struct front_answer *answer = &reply->answer;
     if (!ag->waiting || reply->op.number != ag->op.number)
         return;
-    core_say(&ag->cluster->core,
+    core_say(ag->cluster->core,
              "front %u: op %" PRIu64 " verdict %d version %" PRIu64 " at %" PRId64
              " expires %" PRId64 " left %" PRId64 " new %" PRId64 " from %s",
              ag->index, reply->op.number, answer->verdict, answer->version, answer->time_ms,
@@ -301,9 +301,9 @@ void front_start(struct cluster *c)
         struct agent *ag = &f->agents[i];
         *ag = (struct agent){.cluster = c,
                              .index = i,
-                             .rng = rng_make(c->core.seed, 0xF2017 + i),
+                             .rng = rng_make(c->core->seed, 0xF2017 + i),
                              .event = {.fire = on_agent}};
-        core_after(&c->core, &ag->event, 320 * SIM_MS + i * SIM_MS);
+        core_after(c->core, &ag->event, 320 * SIM_MS + i * SIM_MS);
     }
     front_sweep_start(c);
 }
@@ -331,11 +331,11 @@ void front_check(struct cluster *c)
         return;
     ASSERT(leader != NULL);
     if (!front_judge(&f->log, text))
-        core_fail(&c->core, "%s", text);
+        core_fail(c->core, "%s", text);
     for (uint64_t key = 0; key < FRONT_KEYS; key++) {
         bool too_hard = false;
         if (!front_judge_register(&f->log, key, front_version(leader, key), &too_hard, text))
-            core_fail(&c->core, "%s", text);
+            core_fail(c->core, "%s", text);
         c->tally.lin_too_hard += too_hard;
     }
     front_index_check(c);

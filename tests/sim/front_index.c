@@ -71,7 +71,7 @@ static struct found look(struct node *n)
     if (st == ST_OK)
         st = front_lease_look(n, &txn, &found.leases);
     if (st != ST_OK)
-        core_fail(&n->cluster->core, "%s: the expiry index at the end: %s", n->name,
+        core_fail(n->cluster->core, "%s: the expiry index at the end: %s", n->name,
                   status_name(st));
     state_end(&txn);
     arena_done(&arena);
@@ -87,18 +87,18 @@ void front_index_check(struct cluster *c)
         if (leader != NULL && leader->state == NODE_UP && leader->service != NULL) {
             f = look(leader);
             if (f.matched != f.tokens || f.sizes.entries != f.tokens + f.leases.leases)
-                core_fail(&c->core,
+                core_fail(c->core,
                           "%s: %" PRIu64 " tokens expire, %" PRIu64 " of them have an entry, and "
                           "there are %" PRIu64 " entries, with %" PRIu64 " leases",
                           leader->name, f.tokens, f.matched, f.sizes.entries, f.leases.leases);
             if (f.sizes.marks == 0 && f.leases.orphans != 0)
-                core_fail(&c->core, "%s: %" PRIu64 " leases are left of tokens that are gone",
+                core_fail(c->core, "%s: %" PRIu64 " leases are left of tokens that are gone",
                           leader->name, f.leases.orphans);
             if (f.sizes.marks == 0 && (!f.raised || f.sizes.former == 0))
                 return;
         }
         if (ms >= SETTLE_MS)
-            core_fail(&c->core, "%" PRIu64 " former keys and %" PRIu64 " marks are left",
+            core_fail(c->core, "%" PRIu64 " former keys and %" PRIu64 " marks are left",
                       f.sizes.former, f.sizes.marks);
         cluster_run_for(c, STEP_MS * SIM_MS);
     }

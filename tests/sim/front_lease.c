@@ -137,7 +137,7 @@ static enum status look_at(struct node *n, struct state_txn *txn, struct front_l
         if (st == ST_OK)
             st = lease_record_read(stored.value, &front_leases, &lease);
         if (st != ST_OK || lease.kind != &lamp_kind)
-            core_fail(&n->cluster->core, "%s: lamp %s has no lease: %s", n->name, number,
+            core_fail(n->cluster->core, "%s: lamp %s has no lease: %s", n->name, number,
                       status_name(st));
         TRY(lease_token_prefix(txn->arena, STATE_NS_ROOT, lease.token, &of_token));
         const char *whole =
@@ -145,7 +145,7 @@ static enum status look_at(struct node *n, struct state_txn *txn, struct front_l
         if (whole == NULL)
             return ST_NOMEM;
         if (state_count(txn, bytes_str(whole)) == 0)
-            core_fail(&n->cluster->core, "%s: lease %s is not among those of its token", n->name,
+            core_fail(n->cluster->core, "%s: lease %s is not among those of its token", n->name,
                       id);
         ret->orphans += token_store_exists(&scope, lease.token) == ST_NOT_FOUND;
         ret->leases++;
@@ -162,7 +162,7 @@ enum status front_lease_look(struct node *n, struct state_txn *txn, struct front
     *ret = (struct front_lease_counts){0};
     TRY(look_at(n, txn, ret));
     if (ret->records != ret->leases || ret->of_tokens != ret->leases)
-        core_fail(&n->cluster->core,
+        core_fail(n->cluster->core,
                   "%s: %" PRIu64 " lamps burn, with %" PRIu64
                   " leases, of which tokens have %" PRIu64,
                   n->name, ret->leases, ret->records, ret->of_tokens);
@@ -182,7 +182,7 @@ static enum status check_left(struct node *n, struct state_txn *txn, const struc
         if (number == NULL)
             return ST_NOMEM;
         if (!front_judge_left(log, strtoull(number, NULL, 10)))
-            core_fail(&n->cluster->core, "%s: lease %s is left, but its folder was ended", n->name,
+            core_fail(n->cluster->core, "%s: lease %s is left, but its folder was ended", n->name,
                       number);
     }
     return ST_OK;
@@ -197,7 +197,7 @@ void front_lease_check(struct node *n, const struct front_log *log)
     if (st == ST_OK)
         st = check_left(n, &txn, log);
     if (st != ST_OK)
-        core_fail(&n->cluster->core, "%s: leases at the end: %s", n->name, status_name(st));
+        core_fail(n->cluster->core, "%s: leases at the end: %s", n->name, status_name(st));
     state_end(&txn);
     arena_done(&arena);
     (void)sim_env_leave(&n->env); /* it did nothing that ends a process */

@@ -68,7 +68,7 @@ static void reply_send(struct node *n, const struct front_op *op, const struct f
                                   .answer = *answer,
                                   .state_version = state_version,
                                   .slot = n->slot};
-    core_after(&c->core, &reply->event, rng_between(&c->rng, 50, 1000) * SIM_US);
+    core_after(c->core, &reply->event, rng_between(&c->rng, 50, 1000) * SIM_US);
 }
 
 static void reply_verdict(struct node *n, const struct front_op *op, enum front_verdict verdict)
@@ -94,7 +94,7 @@ static void finish(struct request *r, uint64_t state_version)
 
 static void give_up(struct request *r, enum front_verdict verdict, enum status why)
 {
-    core_say(&r->cluster->core, "%s: token op %" PRIu64 " ends with %s", r->node->name,
+    core_say(r->cluster->core, "%s: token op %" PRIu64 " ends with %s", r->node->name,
              r->op.number, status_name(why));
     reply_verdict(r->node, &r->op, verdict);
     request_free(r);
@@ -104,7 +104,7 @@ static void give_up(struct request *r, enum front_verdict verdict, enum status w
 static void refuse(struct request *r, enum status st)
 {
     if (st != ST_SEALED && st != ST_CLOSED && st != ST_BUSY && st != ST_NO_SPACE)
-        core_fail(&r->cluster->core, "%s: an operation with a token ends with %s", r->node->name,
+        core_fail(r->cluster->core, "%s: an operation with a token ends with %s", r->node->name,
                   status_name(st));
     give_up(r, FRONT_FAILED, st);
 }
@@ -399,7 +399,7 @@ static void applied(struct request *r)
         if (commit->response.len == sizeof r->answer)
             memcpy(&r->answer, commit->response.data, sizeof r->answer);
         if (commit->response.len != sizeof r->answer || r->answer.number != r->op.number)
-            core_fail(&c->core, "%s: a repeated request got the answer of another", r->node->name);
+            core_fail(c->core, "%s: a repeated request got the answer of another", r->node->name);
     }
     finish(r, commit->version);
 }
@@ -417,7 +417,7 @@ static void on_committed(struct state_commit *commit, enum status st)
     case ST_STATE_FULL:
     case ST_CLOSED: give_up(r, FRONT_FAILED, st); return;
     default:
-        core_fail(&r->cluster->core, "%s: a commit ends with %s", r->node->name, status_name(st));
+        core_fail(r->cluster->core, "%s: a commit ends with %s", r->node->name, status_name(st));
     }
 }
 
@@ -587,7 +587,7 @@ static void deliver_later(struct cluster *c, const struct front_op *op, unsigned
                            .op = *op,
                            .slot = slot,
                            .forwarded = forwarded};
-    core_after(&c->core, &d->event, delay_ns);
+    core_after(c->core, &d->event, delay_ns);
 }
 
 void front_send(struct cluster *c, const struct front_op *op, unsigned slot)
@@ -621,7 +621,7 @@ static const struct expiry_kinds front_expiries = {.items = {&token_expiry, &lea
  * meaning. */
 static unsigned sweep_steps(const struct node *n)
 {
-    uint64_t ms = n->cluster->core.now_ns / SIM_MS;
+    uint64_t ms = n->cluster->core->now_ns / SIM_MS;
     return n->cluster->profile.leases && ms % 2 == 0 ? 1 + (unsigned)(ms / 2 % 4) : EXPIRY_STEPS;
 }
 
@@ -642,7 +642,7 @@ static void sweep(struct node *n)
     state_end(&txn);
     arena_done(&arena);
     if (st != ST_OK && st != ST_SEALED && st != ST_BUSY)
-        core_fail(&n->cluster->core, "%s: upkeep of tokens: %s", n->name, status_name(st));
+        core_fail(n->cluster->core, "%s: upkeep of tokens: %s", n->name, status_name(st));
     if (committing)
         n->requests++;
     else
@@ -653,8 +653,8 @@ static void on_sweep(struct event *event)
 {
     struct cluster *c = CONTAINER_OF(event, struct cluster, sweep);
     struct node *n = cluster_leader(c);
-    core_after(&c->core, event, rng_between(&c->rng, SWEEP_MS_MIN, SWEEP_MS_MAX) * SIM_MS);
-    if (n == NULL || n->stopping || n->env.stalled_until_ns > c->core.now_ns || !is_active(n))
+    core_after(c->core, event, rng_between(&c->rng, SWEEP_MS_MIN, SWEEP_MS_MAX) * SIM_MS);
+    if (n == NULL || n->stopping || n->env.stalled_until_ns > c->core->now_ns || !is_active(n))
         return;
     sim_env_enter(&n->env);
     sweep(n);
@@ -664,7 +664,7 @@ static void on_sweep(struct event *event)
 void front_sweep_start(struct cluster *c)
 {
     c->sweep.fire = on_sweep;
-    core_after(&c->core, &c->sweep, SWEEP_MS_MAX * SIM_MS);
+    core_after(c->core, &c->sweep, SWEEP_MS_MAX * SIM_MS);
 }
 
 /* The end */
@@ -679,7 +679,7 @@ uint64_t front_version(struct node *n, uint64_t key)
     if (st == ST_OK)
         st = register_get(&txn, key, &version, &value);
     if (st != ST_OK)
-        core_fail(&n->cluster->core, "%s: reading at the end: %s", n->name, status_name(st));
+        core_fail(n->cluster->core, "%s: reading at the end: %s", n->name, status_name(st));
     state_end(&txn);
     arena_done(&arena);
     (void)sim_env_leave(&n->env); /* it did nothing that ends a process */

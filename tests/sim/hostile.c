@@ -189,8 +189,8 @@ static void tell_future(struct cluster *c, struct node *n)
     rlog_receive(n->rlog, s.leader, name_of(&s, s.leader), buf_bytes(&frame));
     rlog_status(n->rlog, &after);
     if (!n->fatal || after.last_index != s.last_index || after.version != s.version)
-        core_fail(&c->core, "%s goes on with an entry of a later format", n->name);
-    core_say(&c->core, "%s gets an entry of a later format", n->name);
+        core_fail(c->core, "%s goes on with an entry of a later format", n->name);
+    core_say(c->core, "%s gets an entry of a later format", n->name);
     c->tally.reached[REACH_FUTURE]++;
     n->outdated = true;
 }
@@ -216,7 +216,7 @@ static void lie(struct cluster *c, struct node *n)
     struct stance after = stance_of(n);
     c->tally.reached[REACH_LIE]++;
     if (n->fatal || !stance_eq(&before, &after))
-        core_fail(&c->core,
+        core_fail(c->core,
                   "%s believed a lie of kind %" PRIu64 ": term %" PRIu64 "->%" PRIu64
                   " last %" PRIu64 "->%" PRIu64 " commit %" PRIu64 "->%" PRIu64,
                   n->name, kind, before.term, after.term, before.last, after.last, before.commit,
@@ -227,8 +227,8 @@ static void on_lie(struct event *event)
 {
     struct cluster *c = CONTAINER_OF(event, struct cluster, hostile);
     struct node *n = &c->nodes[rng_below(&c->lies, SLOTS)];
-    core_after(&c->core, event, rng_between(&c->lies, 1, 2 * c->profile.lie_every_ms) * SIM_MS);
-    if (n->state != NODE_UP || n->closing || n->fatal || n->env.stalled_until_ns > c->core.now_ns)
+    core_after(c->core, event, rng_between(&c->lies, 1, 2 * c->profile.lie_every_ms) * SIM_MS);
+    if (n->state != NODE_UP || n->closing || n->fatal || n->env.stalled_until_ns > c->core->now_ns)
         return;
     sim_env_enter(&n->env);
     if (!c->calm && rng_chance(&c->lies, FUTURE_PERMILLE))
@@ -240,8 +240,8 @@ static void on_lie(struct event *event)
 
 void hostile_start(struct cluster *c)
 {
-    c->lies = rng_make(c->core.seed, 0x11E5);
+    c->lies = rng_make(c->core->seed, cluster_stream(c, 0x11E5));
     c->hostile.fire = on_lie;
     if (c->profile.lie_every_ms != 0)
-        core_after(&c->core, &c->hostile, 800 * SIM_MS);
+        core_after(c->core, &c->hostile, 800 * SIM_MS);
 }

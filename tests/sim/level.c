@@ -72,11 +72,11 @@ static void raise_level(struct node *n, const struct rlog_status *s, uint16_t le
     char text[8];
     int len;
     if (raise == NULL)
-        core_fail(&c->core, "out of memory");
+        core_fail(c->core, "out of memory");
     len = snprintf(text, sizeof text, "%u", level);
     rlog_txn_put(&txn, BYTES(STATE_FEATURE_RAISED), bytes_of(text, (size_t)len));
     if (rlog_txn_encode(&txn, &raise->txn) != ST_OK)
-        core_fail(&c->core, "out of memory");
+        core_fail(c->core, "out of memory");
     raise->cluster = c;
     raise->propose = (struct rlog_propose){.txn = buf_bytes(&raise->txn),
                                            .upkeep = true,
@@ -86,7 +86,7 @@ static void raise_level(struct node *n, const struct rlog_status *s, uint16_t le
     c->raising = n->process;
     c->level_proposed = level;
     mark_late(c, s);
-    core_say(&c->core, "%s raises the feature level to %u", n->name, level);
+    core_say(c->core, "%s raises the feature level to %u", n->name, level);
     rlog_propose(n->rlog, &raise->propose);
 }
 
@@ -105,8 +105,8 @@ static void on_look(struct event *event)
 {
     struct cluster *c = CONTAINER_OF(event, struct cluster, level);
     struct node *n = cluster_leader(c);
-    core_after(&c->core, event, LOOK_EVERY_MS * SIM_MS);
-    if (n == NULL || n->closing || n->fatal || n->env.stalled_until_ns > c->core.now_ns ||
+    core_after(c->core, event, LOOK_EVERY_MS * SIM_MS);
+    if (n == NULL || n->closing || n->fatal || n->env.stalled_until_ns > c->core->now_ns ||
         c->raising == n->process)
         return;
     sim_env_enter(&n->env);
@@ -117,8 +117,8 @@ static void on_look(struct event *event)
 void level_start(struct cluster *c)
 {
     c->level = (struct event){.fire = on_look};
-    if (c->profile.older_permille != 0)
-        core_after(&c->core, &c->level, LOOK_EVERY_MS * SIM_MS);
+    if (c->profile.older_permille != 0 || c->pair != NULL)
+        core_after(c->core, &c->level, LOOK_EVERY_MS * SIM_MS);
 }
 
 void level_check(struct node *n)
@@ -126,6 +126,6 @@ void level_check(struct node *n)
     struct rlog_status s;
     rlog_status(n->rlog, &s);
     if (s.feature > n->feature && !n->late)
-        core_fail(&n->cluster->core, "%s has applied feature level %u and understands %u", n->name,
+        core_fail(n->cluster->core, "%s has applied feature level %u and understands %u", n->name,
                   s.feature, n->feature);
 }

@@ -50,7 +50,7 @@ static void cut_style(struct cluster *c)
                                     : rng_chance(&c->rng, 250);
             cut[a][b] = cut[a][b] || (hit && a != b);
         }
-    core_say(&c->core, "links are cut, style %u", (unsigned)style);
+    core_say(c->core, "links are cut, style %u", (unsigned)style);
 }
 
 static void net_usual(struct cluster *c)
@@ -67,7 +67,7 @@ static void net_usual(struct cluster *c)
 static void on_net_calm(struct event *event)
 {
     struct cluster *c = CONTAINER_OF(event, struct cluster, net_calm);
-    core_say(&c->core, "the network is well again");
+    core_say(c->core, "the network is well again");
     sim_net_heal(&c->net);
     if (!c->calm)
         net_usual(c);
@@ -82,7 +82,7 @@ static void fault_cut(struct cluster *c)
         for (unsigned b = 0; b < SLOTS; b++)
             if (c->net.cut[a][b] && c->net.cut[b][a])
                 node_refused(&c->nodes[a], &c->nodes[b]);
-    core_after(&c->core, &c->net_calm,
+    core_after(c->core, &c->net_calm,
                rng_between(&c->rng, 50, flapping ? 250 : c->profile.cut_ms_max) * SIM_MS);
 }
 
@@ -93,8 +93,8 @@ static void fault_net(struct cluster *c)
     c->net.repeat_permille = (unsigned)rng_between(&c->rng, 0, 100);
     c->net.late_ns_max = rng_between(&c->rng, 10, 2000) * SIM_MS;
     c->net.ordered = c->net.ordered && rng_chance(&c->rng, 300);
-    core_say(&c->core, "the network is bad");
-    core_after(&c->core, &c->net_calm, rng_between(&c->rng, 200, 2000) * SIM_MS);
+    core_say(c->core, "the network is bad");
+    core_after(c->core, &c->net_calm, rng_between(&c->rng, 200, 2000) * SIM_MS);
 }
 
 /* Disks. */
@@ -109,7 +109,7 @@ static void on_disk_repaired(struct event *event)
     struct repair *repair = CONTAINER_OF(event, struct repair, event);
     repair->node->fs.faults.full = false;
     repair->node->fs.faults.slow = 0;
-    core_say(&repair->node->cluster->core, "%s has a good disk again", repair->node->name);
+    core_say(repair->node->cluster->core, "%s has a good disk again", repair->node->name);
     free(repair);
 }
 
@@ -118,7 +118,7 @@ static void disk_for_a_while(struct node *n)
     struct cluster *c = n->cluster;
     struct repair *repair = sim_alloc(sizeof *repair);
     *repair = (struct repair){.event = {.fire = on_disk_repaired}, .node = n};
-    core_after(&c->core, &repair->event, rng_between(&c->rng, 100, 3000) * SIM_MS);
+    core_after(c->core, &repair->event, rng_between(&c->rng, 100, 3000) * SIM_MS);
 }
 
 static void fault_disk(struct node *n, enum fault fault)
@@ -184,7 +184,7 @@ static bool fault_damage(struct node *n)
     uint8_t *data = sim_fs_data(&n->fs, name->path, &size);
     if (data == NULL || !damage_file(n, data, size))
         return false;
-    core_say(&c->core, "%s: damage in %s", n->name, name->path);
+    core_say(c->core, "%s: damage in %s", n->name, name->path);
     n->damaged = true;
     return true;
 }
@@ -214,7 +214,7 @@ static bool fault_node(struct cluster *c, struct node *n, enum fault fault)
     case FAULT_KILL: node_kill(n, down_ns(c)); return true;
     case FAULT_STOP: node_halt(n, down_ns(c)); return true;
     case FAULT_PAUSE:
-        sim_env_stall(&n->env, c->core.now_ns + rng_between(&c->rng, 20, 3000) * SIM_MS);
+        sim_env_stall(&n->env, c->core->now_ns + rng_between(&c->rng, 20, 3000) * SIM_MS);
         return true;
     case FAULT_CLOCK: return fault_clock(n);
     case FAULT_DAMAGE: return fault_damage(n);
@@ -230,7 +230,7 @@ static bool enough_run(struct cluster *c)
     unsigned up = 0, known = 0;
     for (unsigned i = 0; i < SLOTS; i++) {
         const struct node *n = &c->nodes[i];
-        bool well = n->state == NODE_UP && n->env.stalled_until_ns <= c->core.now_ns + 50 * SIM_MS;
+        bool well = n->state == NODE_UP && n->env.stalled_until_ns <= c->core->now_ns + 50 * SIM_MS;
         known += n->state == NODE_UP || n->state == NODE_DOWN;
         up += well;
     }
@@ -242,7 +242,7 @@ static bool strike(struct cluster *c, enum fault fault)
     struct node *n = victim(c);
     if (!enough_run(c) && fault != FAULT_CLOCK)
         return false;
-    core_say(&c->core, "fault: %s %s", names[fault], n != NULL ? n->name : "");
+    core_say(c->core, "fault: %s %s", names[fault], n != NULL ? n->name : "");
     switch (fault) {
     case FAULT_CUT:
     case FAULT_NET:
@@ -266,7 +266,7 @@ static void on_nemesis(struct event *event)
     uint64_t wait_ms = rng_between(&c->rng, 20, 2 * c->profile.fault_every_ms);
     if (rng_chance(&c->rng, 120)) /* now and then it stops, so that there is something to break */
         wait_ms += rng_between(&c->rng, 1, 6) * c->profile.election_ms;
-    core_after(&c->core, event, wait_ms * SIM_MS);
+    core_after(c->core, event, wait_ms * SIM_MS);
     if (total == 0)
         return;
     uint64_t at = rng_below(&c->rng, total);
@@ -282,7 +282,7 @@ static void on_death(struct event *event)
     if (c->dying->process == 0 || c->dying->stopping)
         return;
     node_power_off(c->dying, SIM_MS);
-    core_cancel(&c->core, &c->dying->restart);
+    core_cancel(c->core, &c->dying->restart);
 }
 
 void nemesis_kill_soon(struct cluster *c, struct node *n)
@@ -290,7 +290,7 @@ void nemesis_kill_soon(struct cluster *c, struct node *n)
     c->leader_dies = c->change_kills = false;
     c->dying = n;
     c->death.fire = on_death;
-    core_after(&c->core, &c->death, rng_between(&c->rng, 1, 800) * SIM_US);
+    core_after(c->core, &c->death, rng_between(&c->rng, 1, 800) * SIM_US);
 }
 
 void nemesis_isolate(struct cluster *c, const struct node *n)
@@ -304,7 +304,7 @@ void nemesis_start(struct cluster *c)
     c->nemesis.fire = on_nemesis;
     c->net_calm.fire = on_net_calm;
     net_usual(c);
-    core_after(&c->core, &c->nemesis, 700 * SIM_MS);
+    core_after(c->core, &c->nemesis, 700 * SIM_MS);
 }
 
 void nemesis_stop(struct cluster *c)

@@ -2,6 +2,7 @@
 #include "auth/acl_cache.h"
 #include "auth/token_cache.h"
 #include "cluster.h"
+#include "pair.h"
 #include "sim_mem.h"
 #include "trail.h"
 #include "watch.h"
@@ -17,7 +18,7 @@ static const char identity_file[] = "data/identity";
 
 static unsigned owner_of(const struct node *n)
 {
-    return n->slot + 1;
+    return n->cluster->site * SLOTS + n->slot + 1;
 }
 
 struct node *node_by_id(struct cluster *c, uint64_t id)
@@ -142,11 +143,11 @@ static uint64_t net_deliver(void *ctx, const struct frame *frame)
 {
     struct cluster *c = ctx;
     struct node *n = &c->nodes[frame->to];
-    if (n->env.stalled_until_ns > c->core.now_ns)
+    if (n->env.stalled_until_ns > c->core->now_ns)
         return n->env.stalled_until_ns;
     if (n->closing)
         return 0;
-    core_note(&c->core, bytes_hash(bytes_of(frame->data, frame->len)));
+    core_note(c->core, bytes_hash(bytes_of(frame->data, frame->len)));
     peer_add(n, frame->from_id);
     sim_env_enter(&n->env);
     rlog_receive(n->rlog, frame->from_id, c->nodes[frame->from].name,
@@ -191,7 +192,7 @@ void node_refused(struct node *n, const struct node *by)
                           .to = n->slot,
                           .id = by->id,
                           .process = n->process};
-    core_after(&c->core, &gone->event, rng_between(&c->rng, 200 * SIM_US, 20 * SIM_MS));
+    core_after(c->core, &gone->event, rng_between(&c->rng, 200 * SIM_US, 20 * SIM_MS));
 }
 
 static void tell_peers(const struct node *n)
@@ -225,14 +226,15 @@ static void process_end(struct node *n, uint64_t down_ns)
     n->fatal = n->stopping = n->closing = false;
     n->state = NODE_DOWN;
     admin_forget(c, process);
+    pair_forget(c, process);
     tell_peers(n);
     n->n_peers = 0;
-    core_after(&c->core, &n->restart, MAX(down_ns, (uint64_t)RESTART_NS_MIN));
+    core_after(c->core, &n->restart, MAX(down_ns, (uint64_t)RESTART_NS_MIN));
 }
 
 void node_power_off(struct node *n, uint64_t down_ns)
 {
-    core_say(&n->cluster->core, "%s loses power", n->name);
+    core_say(n->cluster->core, "%s loses power", n->name);
     ASSERT(n->process != 0);
     uint64_t torn = n->fs.torn;
     sim_env_cut(&n->env);
@@ -243,7 +245,7 @@ void node_power_off(struct node *n, uint64_t down_ns)
 
 void node_kill(struct node *n, uint64_t down_ns)
 {
-    core_say(&n->cluster->core, "%s is killed", n->name);
+    core_say(n->cluster->core, "%s is killed", n->name);
     ASSERT(n->process != 0);
     sim_env_cut(&n->env);
     sim_fs_exit(&n->fs);
@@ -282,9 +284,9 @@ static void on_propose(struct state_log *log, struct rlog_propose *p)
     n->propose(log, p);
     c->tally.reached[REACH_STATE_FULL] += full && puts.any && p->status == ST_STATE_FULL;
     if (full && puts.any && p->counted && !p->upkeep)
-        core_fail(&c->core, "%s takes a put although its state is full", n->name);
+        core_fail(c->core, "%s takes a put although its state is full", n->name);
     if (!p->counted && p->status == ST_STATE_FULL && !(full && puts.any))
-        core_fail(&c->core, "%s takes its state for full, or a deletion for a put", n->name);
+        core_fail(c->core, "%s takes its state for full, or a deletion for a put", n->name);
 }
 
 /* What the process made besides the replica. */
@@ -325,13 +327,13 @@ static void service_stop(struct node *n)
 /* New keys are followed; who finds no way to them unseals as after a start (src/node). */
 static void service_follow(struct node *n)
 {
-    if (n->barrier == NULL || n->tokens == NULL)
+    if (n->barrier == NULL || (n->tokens == NULL && n->cluster->pair == NULL))
         return;
     enum status st = state_follow(rlog_store(n->rlog), n->barrier);
     if (st == ST_CORRUPT)
         barrier_seal(n->barrier);
     else if (st != ST_OK && st != ST_SEALED && st != ST_BUSY)
-        core_fail(&n->cluster->core, "%s cannot follow the keys: %s", n->name, status_name(st));
+        core_fail(n->cluster->core, "%s cannot follow the keys: %s", n->name, status_name(st));
 }
 
 /* Unseal as soon as the state has what it takes. */
@@ -343,7 +345,7 @@ static void service_unseal(struct node *n)
 
 void node_halt(struct node *n, uint64_t down_ns)
 {
-    core_say(&n->cluster->core, "%s is stopped", n->name);
+    core_say(n->cluster->core, "%s is stopped", n->name);
     ASSERT(n->process != 0 && !n->stopping);
     n->stopping = true;
     n->down_ns = down_ns;
@@ -369,9 +371,9 @@ static void stopped(struct node *n)
     service_stop(n);
     sim_env_done(&n->env);
     if (sim_mem_count(owner_of(n)) != 0)
-        core_fail(&c->core, "%s: %" PRIu64 " allocations left after a proper stop", n->name,
+        core_fail(c->core, "%s: %" PRIu64 " allocations left after a proper stop", n->name,
                   sim_mem_count(owner_of(n)));
-    core_say(&c->core, "%s has stopped", n->name);
+    core_say(c->core, "%s has stopped", n->name);
     sim_fs_exit(&n->fs);
     process_end(n, n->down_ns);
 }
@@ -391,8 +393,8 @@ static bool on_left(void *ctx)
     }
     if (n->fatal) {
         if (n->fs.injected == n->injected_before && !n->damaged && !n->outdated && !n->late)
-            core_fail(&c->core, "%s stops by itself: %s", n->name, n->reason.text);
-        core_say(&c->core, "%s stops: %s", n->name, n->reason.text);
+            core_fail(c->core, "%s stops by itself: %s", n->name, n->reason.text);
+        core_say(c->core, "%s stops: %s", n->name, n->reason.text);
         node_kill(n, rng_between(&c->rng, 100, 1000) * SIM_MS);
         return false;
     }
@@ -439,6 +441,7 @@ static void options_fill(struct node *n, struct rlog_options *o,
         .segment_bytes = p->segment_bytes,
         .reserve_bytes = 4 * p->segment_bytes,
         .state_bytes_max = p->state_bytes_max,
+        .wal_bytes_max = n->cluster->pair != NULL ? PAIR_WAL_BYTES : 0,
         .feature_max = n->feature,
         .identity = {.id = !n->started || n->initial ? n->id : 0},
     };
@@ -468,7 +471,7 @@ static void check_incarnation(struct node *n)
     if (status.id == n->id)
         return;
     if (!n->damaged)
-        core_fail(&n->cluster->core, "%s lost its identity, which nothing damaged", n->name);
+        core_fail(n->cluster->core, "%s lost its identity, which nothing damaged", n->name);
     new_incarnation(n, status.id);
 }
 
@@ -480,15 +483,15 @@ static void corrupt(struct node *n)
     struct rlog_member initial_members[RLOG_MEMBERS_MAX];
     struct rlog_identity old, fresh;
     if (!n->damaged)
-        core_fail(&c->core, "%s finds its data corrupt, which nothing damaged: %s", n->name,
+        core_fail(c->core, "%s finds its data corrupt, which nothing damaged: %s", n->name,
                   n->reason.text);
-    core_say(&c->core, "%s refuses its data: %s", n->name, n->reason.text);
+    core_say(c->core, "%s refuses its data: %s", n->name, n->reason.text);
     c->tally.reached[REACH_CORRUPTION_REFUSED]++;
     options_fill(n, &options, initial_members);
     if (rlog_rejoin_prepare(&options, &old, &fresh, &n->reason) != ST_OK || n->fs.dead)
         return; /* a disk that fails too: once more at the next start */
     if (old.id != 0 && old.id != n->id)
-        core_fail(&c->core, "%s finds the id of another in its damaged data", n->name);
+        core_fail(c->core, "%s finds the id of another in its damaged data", n->name);
     new_incarnation(n, fresh.id);
 }
 
@@ -511,8 +514,8 @@ static void start_failed(struct node *n, enum status st)
     if (st == ST_CORRUPT)
         corrupt(n);
     else if (n->fs.injected == n->injected_before && !n->fs.dead)
-        core_fail(&c->core, "%s does not start: %s: %s", n->name, status_name(st), n->reason.text);
-    core_say(&c->core, "%s does not start: %s", n->name, n->reason.text);
+        core_fail(c->core, "%s does not start: %s: %s", n->name, status_name(st), n->reason.text);
+    core_say(c->core, "%s does not start: %s", n->name, n->reason.text);
     if (n->fs.dead)
         node_power_off(n, rng_between(&c->rng, 50, 500) * SIM_MS);
     else
@@ -525,18 +528,18 @@ void node_boot(struct node *n)
     struct rlog_options options;
     struct rlog_member initial_members[RLOG_MEMBERS_MAX];
     ASSERT(n->process == 0 && n->state != NODE_UP);
-    core_cancel(&c->core, &n->restart);
+    core_cancel(c->core, &n->restart);
     n->process = ++c->processes;
     n->state = NODE_UP;
     n->injected_before = n->fs.injected;
     n->seen = (struct node_seen){
         .term = n->seen.term, .stored = n->seen.stored, .stored_term = n->seen.stored_term};
-    sim_env_init(&n->env, &c->core, &n->fs, &n->clock,
-                 hash_mix(hash_mix(0xE4F, n->slot), n->process)); /* never another process's */
+    sim_env_init(&n->env, c->core, &n->fs, &n->clock,
+                 cluster_stream(c, hash_mix(hash_mix(0xE4F, n->slot), n->process))); /* never another's */
     n->env.owner = owner_of(n);
     n->env.left = on_left;
     n->env.ctx = n;
-    core_say(&c->core, "%s starts", n->name);
+    core_say(c->core, "%s starts", n->name);
     size_t size;
     if (n->started && n->dir == data_dir && sim_fs_data(&n->fs, identity_file, &size) == NULL)
         n->initial = false; /* it was there: the node lost its data and must not found again */
@@ -548,7 +551,7 @@ void node_boot(struct node *n)
     c->tally.restarts++;
     n->looked_at = false;
     if (st == ST_OK && service_start(n) != ST_OK)
-        core_fail(&c->core, "%s: out of memory", n->name);
+        core_fail(c->core, "%s: out of memory", n->name);
     if (st == ST_OK) {
         n->started = n->may_unseal = true;
         check_incarnation(n);
@@ -572,8 +575,8 @@ void node_init(struct cluster *c, unsigned slot)
     struct node *n = &c->nodes[slot];
     *n =
         (struct node){.cluster = c, .slot = slot, .dir = data_dir, .restart = {.fire = on_restart}};
-    snprintf(n->name, sizeof n->name, "n%u", slot + 1);
-    sim_fs_init(&n->fs, &c->core, 0xD15C + slot);
+    snprintf(n->name, sizeof n->name, "%c%u", c->site == 0 ? 'n' : 'm', slot + 1);
+    sim_fs_init(&n->fs, c->core, cluster_stream(c, 0xD15C + slot));
     if (trails_enabled(c))
         n->trail_devices = trail_devices_new(n);
     n->fs.sync_ns_max = c->profile.sync_ns_max;

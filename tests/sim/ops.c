@@ -5,6 +5,7 @@
  * computed again. A write that turns out to change nothing is answered once its reads are
  * confirmed. */
 #include "ops.h"
+#include "pair.h"
 
 #include "base/mem.h"
 #include "sim_mem.h"
@@ -67,7 +68,7 @@ static void reply_send(struct reply *reply)
         free(reply);
         return;
     }
-    core_after(&c->core, &reply->event, rng_between(&c->rng, 50, 1000) * SIM_US);
+    core_after(c->core, &reply->event, rng_between(&c->rng, 50, 1000) * SIM_US);
 }
 
 static void request_free(struct request *r)
@@ -82,7 +83,7 @@ static void request_free(struct request *r)
 
 static void request_answer(struct request *r, enum answer answer)
 {
-    core_say(&r->cluster->core, "%s: op %" PRIu64 " ends with %s", r->node->name, r->op.number,
+    core_say(r->cluster->core, "%s: op %" PRIu64 " ends with %s", r->node->name, r->op.number,
              status_name(r->why));
     reply_send(reply_new(r->cluster, &r->op, r->node->slot, answer, 0));
     request_free(r);
@@ -346,7 +347,7 @@ static void refuse(struct request *r, enum status st)
 {
     r->why = st;
     if (st != ST_SEALED && st != ST_CLOSED && st != ST_BUSY)
-        core_fail(&r->cluster->core, "%s: an operation ends with %s", r->node->name,
+        core_fail(r->cluster->core, "%s: an operation ends with %s", r->node->name,
                   status_name(st));
     request_answer(r, ANSWER_FAILED);
 }
@@ -373,8 +374,8 @@ static void on_read(struct state_read *read, enum status st)
     struct request *r = CONTAINER_OF(read, struct request, read);
     struct numbers list = {0};
     uint64_t value = 0;
-    r->why = st;
-    if (st != ST_OK) {
+    r->why = st == ST_OK && !pair_serves(r->node) ? ST_DENIED : st;
+    if (r->why != ST_OK) {
         request_answer(r, ANSWER_FAILED);
         return;
     }
@@ -422,7 +423,7 @@ static void applied(struct request *r)
     c->tally.repeated += commit->repeated;
     bool mine = commit->response.len == 8 && le64_get(commit->response.data) == r->op.number;
     if (commit->repeated && commit->has_response && !mine)
-        core_fail(&c->core, "%s: a repeated request got the answer of another", r->node->name);
+        core_fail(c->core, "%s: a repeated request got the answer of another", r->node->name);
     check_acked(r->node, commit->rlog.index, commit->version);
     if (op_is_register(&r->op)) {
         uint64_t *acked = &c->check.acked_register[r->op.key];
@@ -448,7 +449,7 @@ static void on_committed(struct state_commit *commit, enum status st)
     case ST_STATE_FULL:
     case ST_CLOSED: request_answer(r, ANSWER_FAILED); return;
     default:
-        core_fail(&r->cluster->core, "%s: a commit ends with %s", r->node->name, status_name(st));
+        core_fail(r->cluster->core, "%s: a commit ends with %s", r->node->name, status_name(st));
     }
 }
 
@@ -469,6 +470,11 @@ static void on_confirmed(struct state_confirm *confirm, enum status st)
 
 static void request_run(struct request *r)
 {
+    if (!pair_serves(r->node)) {
+        r->why = ST_DENIED;
+        request_answer(r, ANSWER_FAILED);
+        return;
+    }
     enum status st = state_begin(r->node->service, &r->arena, NULL, &r->txn);
     if (st == ST_OK)
         st = compute(r);
@@ -563,7 +569,7 @@ static void deliver_later(struct cluster *c, const struct op *op, unsigned slot,
                            .op = *op,
                            .slot = slot,
                            .forwarded = forwarded};
-    core_after(&c->core, &d->event, delay_ns);
+    core_after(c->core, &d->event, delay_ns);
 }
 
 void op_send(struct cluster *c, const struct op *op, unsigned slot)
@@ -583,7 +589,7 @@ struct numbers *elements_read(struct node *n, bool group, uint64_t key)
     if (st == ST_OK)
         st = group ? group_read(&txn, key, true, have) : list_read(&txn, key, have);
     if (st != ST_OK)
-        core_fail(&n->cluster->core, "%s: reading at the end: %s", n->name, status_name(st));
+        core_fail(n->cluster->core, "%s: reading at the end: %s", n->name, status_name(st));
     state_end(&txn);
     arena_done(&arena);
     (void)sim_env_leave(&n->env); /* it did nothing that ends a process */

@@ -530,6 +530,28 @@ static void pin_upgrade(struct profile *p)
     p->leader_permille = 200;
 }
 
+/* Two clusters, of which one follows the other and takes its place. A disk that rots is left to the
+ * runs of one cluster. */
+static void pin_pair(struct profile *p)
+{
+    p->pair = true;
+    p->n_initial_members = 3;
+    p->clients = 3;
+    p->think_ms_max = 60;
+    p->value_bytes_max = MIN(p->value_bytes_max, 2000u);
+    p->election_ms = 300;
+    p->heartbeat_ms = 30;
+    p->sync_ns_max = MIN(p->sync_ns_max, 5 * (uint64_t)SIM_MS);
+    p->fault_every_ms = 600;
+    p->down_ms_max = MIN(p->down_ms_max, 600u);
+    p->admin_every_ms = 600;
+    p->fault_weight[FAULT_CLOCK] = p->fault_weight[FAULT_DAMAGE] = 0;
+    p->fault_weight[FAULT_POWER] += 10;
+    p->fault_weight[FAULT_KILL] += 10;
+    p->leader_permille = MAX(p->leader_permille, 300u);
+    p->ending = ENDING_ALL;
+}
+
 /* Nothing goes wrong: to look at a run. */
 static void pin_calm(struct profile *p)
 {
@@ -571,6 +593,7 @@ static const struct {
             {"audit", pin_audit},
             {"watch", pin_watch},
             {"upgrade", pin_upgrade},
+            {"pair", pin_pair},
             {"calm", pin_calm}};
 
 const char *profile_name(unsigned i)

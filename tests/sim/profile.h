@@ -77,6 +77,7 @@ struct profile {
     uint64_t state_bytes_max;   /* 0: unbounded */
     unsigned older_permille;    /* of nodes that begin with an older build */
 
+    bool pair;          /* two clusters of a replication set */
     unsigned fronts;    /* clients that show tokens; 0: none */
     bool leases;        /* they take leases, too */
     bool watchers;      /* registers are watched on every node */

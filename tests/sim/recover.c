@@ -21,7 +21,7 @@ static void off(struct node *n)
 {
     if (n->process != 0)
         node_power_off(n, SIM_MS);
-    core_cancel(&n->cluster->core, &n->restart);
+    core_cancel(n->cluster->core, &n->restart);
 }
 
 /* The transaction that marks the recovery; the program's names the former members. */
@@ -48,7 +48,7 @@ static enum status attempt(struct node *n, uint64_t id, const struct rlog_positi
         .dir = "recovered", .id = id, .others = other, .n_others = 1, .txn = buf_bytes(&txn)};
     st = rlog_survivor_recover(survivor, &plan, &last, reason);
     if (st == ST_OK)
-        core_say(&n->cluster->core, "%s is recovered with %llu entries", n->name,
+        core_say(n->cluster->core, "%s is recovered with %llu entries", n->name,
                  (unsigned long long)survey.last.index);
     rlog_survivor_close(survivor);
     buf_done(&txn);
@@ -60,7 +60,7 @@ static void survey_of(struct node *n, struct rlog_survey *ret)
     struct rlog_survivor *survivor;
     struct reason reason = {{0}};
     if (rlog_survivor_open(&n->fs.fs, n->dir, &survivor, ret, &reason) != ST_OK)
-        core_fail(&n->cluster->core, "%s cannot be read: %s", n->name, reason.text);
+        core_fail(n->cluster->core, "%s cannot be read: %s", n->name, reason.text);
     rlog_survivor_close(survivor);
 }
 
@@ -81,7 +81,7 @@ static bool recover(struct node *n, const struct rlog_position *other)
             return false;
         }
         if (st != ST_OK && !n->fs.dead)
-            core_fail(&c->core, "%s is not recovered: %s: %s", n->name, status_name(st),
+            core_fail(c->core, "%s is not recovered: %s: %s", n->name, status_name(st),
                       reason.text);
         if (n->fs.dead || (st == ST_OK && rng_chance(&c->rng, 500)))
             sim_fs_crash(&n->fs);
@@ -168,7 +168,7 @@ void recover_majority(struct cluster *c, struct node *const *voters)
     survey_of(cast.behind, &behind);
     recovered = recover(cast.behind, &best.last) ? cast.behind : cast.best;
     if (recovered == cast.best && !recover(cast.best, &behind.last))
-        core_fail(&c->core, "each of two survivors is outdated by the other");
+        core_fail(c->core, "each of two survivors is outdated by the other");
     node_boot(recovered);
     cluster_await_service(c, "after the recovery");
     haunt(c, &cast);

@@ -1,6 +1,7 @@
 /* One run: faults for some time, then calm, in which the cluster must recover fully. */
 #include "base/trace.h"
 #include "cluster.h"
+#include "pair.h"
 #include "sim_mem.h"
 #include "trail.h"
 
@@ -21,14 +22,14 @@ enum {
 static void run_until(struct cluster *c, uint64_t until_ns)
 {
     const struct event *next;
-    while ((next = core_next(&c->core)) != NULL && next->at_ns <= until_ns)
-        core_fire(&c->core);
-    c->core.now_ns = MAX(c->core.now_ns, until_ns);
+    while ((next = core_next(c->core)) != NULL && next->at_ns <= until_ns)
+        core_fire(c->core);
+    c->core->now_ns = MAX(c->core->now_ns, until_ns);
 }
 
 void cluster_run_for(struct cluster *c, uint64_t ns)
 {
-    run_until(c, c->core.now_ns + ns);
+    run_until(c, c->core->now_ns + ns);
 }
 
 static void run_for(struct cluster *c, uint64_t ms)
@@ -36,7 +37,7 @@ static void run_for(struct cluster *c, uint64_t ms)
     cluster_run_for(c, ms * SIM_MS);
 }
 
-static uint64_t faults_so_far(const struct cluster *c)
+uint64_t cluster_faults(const struct cluster *c)
 {
     uint64_t n = 0;
     for (unsigned i = 0; i < FAULTS; i++)
@@ -53,7 +54,7 @@ static bool profile_is_calm(const struct profile *p)
 }
 
 /* The trace of a run that fails ends with the state of each node. */
-static void say_nodes(struct cluster *c)
+void cluster_say_nodes(struct cluster *c)
 {
     static const char *const states[] = {"absent", "down", "up", "gone"};
     static const char *const roles[] = {"spare", "standby", "voter"};
@@ -69,7 +70,7 @@ static void say_nodes(struct cluster *c)
         for (unsigned k = 0; k < s.n_members; k++)
             len += (size_t)snprintf(members + len, sizeof members - len, " %.8s %s",
                                     s.members[k].name, roles[s.members[k].role]);
-        core_say(&c->core,
+        core_say(c->core,
                  "%s (%" PRIx64 ") %s%s: term %" PRIu64 " leader %" PRIx64 "%s, last %" PRIu64
                  " commit %" PRIu64 " applied %" PRIu64 ", members%s",
                  n->name, n->id, states[n->state], n->damaged ? " damaged" : "", s.term, s.leader,
@@ -83,17 +84,17 @@ static void run_faults(struct cluster *c)
     uint64_t least = profile_is_calm(&c->profile) ? 0 : FAULTS_MIN;
     run_for(c, c->profile.faults_s * 1000);
     for (unsigned s = c->profile.faults_s;
-         (c->tally.ops_ok < OPS_MIN || faults_so_far(c) < least) && s < FAULTS_S_MAX; s++) {
+         (c->tally.ops_ok < OPS_MIN || cluster_faults(c) < least) && s < FAULTS_S_MAX; s++) {
         c->slow = true;
         run_for(c, 1000);
         c->profile.fault_every_ms += c->profile.fault_every_ms / 16 + 1; /* too much, it seems */
         c->profile.admin_every_ms += c->profile.admin_every_ms / 16 + 1;
     }
-    if (c->tally.ops_ok >= OPS_MIN && faults_so_far(c) >= least)
+    if (c->tally.ops_ok >= OPS_MIN && cluster_faults(c) >= least)
         return;
-    say_nodes(c);
-    core_fail(&c->core, "too little happened: %" PRIu64 " operations, %" PRIu64 " faults",
-              c->tally.ops_ok, faults_so_far(c));
+    cluster_say_nodes(c);
+    core_fail(c->core, "too little happened: %" PRIu64 " operations, %" PRIu64 " faults",
+              c->tally.ops_ok, cluster_faults(c));
 }
 
 void cluster_start_all(struct cluster *c)
@@ -117,33 +118,32 @@ static bool leader_writes(struct cluster *c)
 void cluster_await_service(struct cluster *c, const char *when)
 {
     uint64_t step = MAX(c->profile.election_ms / 10, 10u);
-    uint64_t limit = c->core.now_ns + SERVICE_ELECTIONS * c->profile.election_ms * (uint64_t)SIM_MS;
+    uint64_t limit = c->core->now_ns + SERVICE_ELECTIONS * c->profile.election_ms * (uint64_t)SIM_MS;
     clients_mark(c);
     while (!leader_writes(c)) {
-        if (c->core.now_ns > limit) {
-            say_nodes(c);
-            core_fail(&c->core, "%s: there is no leader that writes", when);
+        if (c->core->now_ns > limit) {
+            cluster_say_nodes(c);
+            core_fail(c->core, "%s: there is no leader that writes", when);
         }
         run_for(c, step);
     }
-    limit = c->core.now_ns + SERVED_MS * (uint64_t)SIM_MS;
+    limit = c->core->now_ns + SERVED_MS * (uint64_t)SIM_MS;
     while (!clients_served(c)) {
-        if (c->core.now_ns > limit) {
-            say_nodes(c);
-            core_fail(&c->core, "%s: writes do not succeed", when);
+        if (c->core->now_ns > limit) {
+            cluster_say_nodes(c);
+            core_fail(c->core, "%s: writes do not succeed", when);
         }
         run_for(c, 50);
     }
 }
 
-static void await_whole(struct cluster *c)
+void cluster_stop(struct cluster *c)
 {
-    const char *why = "";
-    uint64_t limit = c->core.now_ns + REPAIRED_MS * (uint64_t)SIM_MS;
+    uint64_t limit = c->core->now_ns + REPAIRED_MS * (uint64_t)SIM_MS;
     while (admin_repair(c)) {
-        if (c->core.now_ns > limit) {
-            say_nodes(c);
-            core_fail(&c->core, "a node that lost its data did not become a member again");
+        if (c->core->now_ns > limit) {
+            cluster_say_nodes(c);
+            core_fail(c->core, "a node that lost its data did not become a member again");
         }
         run_for(c, 100);
     }
@@ -152,11 +152,16 @@ static void await_whole(struct cluster *c)
     trails_stop(c);
     while (!clients_idle(c) || !front_idle(c) || !trails_idle(c))
         run_for(c, 100);
-    limit = c->core.now_ns + WHOLE_MS * (uint64_t)SIM_MS;
+}
+
+void cluster_await_converged(struct cluster *c)
+{
+    const char *why = "";
+    uint64_t limit = c->core->now_ns + WHOLE_MS * (uint64_t)SIM_MS;
     while (!check_converged(c, &why)) {
-        if (c->core.now_ns > limit) {
-            say_nodes(c);
-            core_fail(&c->core, "members do not become equal: %s", why);
+        if (c->core->now_ns > limit) {
+            cluster_say_nodes(c);
+            core_fail(c->core, "members do not become equal: %s", why);
         }
         run_for(c, 100);
     }
@@ -165,30 +170,26 @@ static void await_whole(struct cluster *c)
 /* In some runs the wall clock of an initial member is wrong from the beginning. */
 static void bootstrap_with_wrong_clock(struct cluster *c)
 {
-    struct rng r = rng_make(c->core.seed, 0xC10C);
-    if (!rng_chance(&r, 400))
+    struct rng r = rng_make(c->core->seed, 0xC10C);
+    if (!rng_chance(&r, 400) || c->pair != NULL)
         return;
     struct node *n = &c->nodes[rng_below(&r, c->profile.n_initial_members)];
     int64_t off_ms = (int64_t)rng_between(&r, 600, 3600) * 1000;
     n->clock.wall_offset_ms = rng_chance(&r, 500) ? off_ms : -off_ms;
     c->check.clock_moved = n;
-    core_say(&c->core, "%s has a clock %" PRId64 " ms off", n->name, n->clock.wall_offset_ms);
+    core_say(c->core, "%s has a clock %" PRId64 " ms off", n->name, n->clock.wall_offset_ms);
 }
 
-static void cluster_init(struct cluster *c, uint64_t seed, const char *profile, bool verbose)
+static void cluster_init(struct cluster *c)
 {
-    core_init(&c->core, seed, verbose);
-    if (!profile_make(&c->profile, profile, seed)) {
-        fprintf(stderr, "sim: no profile %s\n", profile);
-        exit(2);
-    }
-    c->rng = rng_make(seed, 0x5CE0);
-    c->levels = rng_make(seed, 0x1E7E2);
+    uint64_t seed = c->core->seed;
+    c->rng = rng_make(seed, cluster_stream(c, 0x5CE0));
+    c->levels = rng_make(seed, cluster_stream(c, 0x1E7E2));
     c->level_proposed = RLOG_FEATURE_FIRST;
     le64_put(c->id, rng_u64(&c->rng));
     le64_put(c->id + 8, rng_u64(&c->rng));
     seals_init(c);
-    sim_net_init(&c->net, &c->core, 0x0E7);
+    sim_net_init(&c->net, c->core, cluster_stream(c, 0x0E7));
     check_init(c);
     for (unsigned i = 0; i < SLOTS; i++)
         node_init(c, i);
@@ -202,22 +203,23 @@ static void cluster_init(struct cluster *c, uint64_t seed, const char *profile, 
         node_boot(&c->nodes[i]);
 }
 
-static const struct cluster *traced;
+static const struct cluster *traced[2]; /* by site */
 
 /* Lines that the program writes for operators belong to the node whose memory is in use. */
 static void on_trace(enum trace_level level, const char *module, const char *text)
 {
     unsigned owner = sim_mem_owner(0);
     sim_mem_owner(owner);
-    if (owner > 0 && owner <= SLOTS)
-        core_say(&traced->core, "%s: %s: %s", traced->nodes[owner - 1].name, module, text);
+    const struct cluster *c = owner > 0 ? traced[(owner - 1) / SLOTS] : NULL;
+    if (c != NULL)
+        core_say(c->core, "%s: %s: %s", c->nodes[(owner - 1) % SLOTS].name, module, text);
     (void)level;
 }
 
 static void describe(const struct cluster *c)
 {
     const struct profile *p = &c->profile;
-    core_say(&c->core,
+    core_say(c->core,
              "profile %s: %u initial members, election %u ms, log %" PRIu64
              " KiB, net %s lose %u late %u "
              "up to %u ms, sync up to %" PRIu64 " us, fault each %u ms, change each %u ms",
@@ -226,13 +228,11 @@ static void describe(const struct cluster *c)
              p->late_ms_max, p->sync_ns_max / 1000, p->fault_every_ms, p->admin_every_ms);
 }
 
-void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcome *ret_outcome)
+void cluster_begin(struct cluster *c)
 {
-    struct cluster *c = sim_alloc(sizeof *c);
-    traced = c;
-    trace_set_sink(on_trace);
-    trace_set_level(verbose ? TRACE_DEBUG : TRACE_OFF);
-    cluster_init(c, seed, profile, verbose);
+    ASSERT(c->site < ARRAY_LEN(traced));
+    traced[c->site] = c;
+    cluster_init(c);
     describe(c);
     clients_start(c);
     front_start(c);
@@ -242,20 +242,51 @@ void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcom
     exchange_begin(c);
     hostile_start(c);
     level_start(c);
+}
+
+void cluster_result(struct cluster *c, struct outcome *ret_outcome)
+{
+    c->tally.runs = 1;
+    c->tally.frames = c->net.sent;
+    c->tally.virtual_ms = c->core->now_ns / SIM_MS;
+    c->tally.events = c->core->fired;
+    ret_outcome->tally = c->tally;
+    ret_outcome->hash = c->core->hash;
+}
+
+static void run_alone(struct core *core, const struct profile *profile, struct outcome *ret_outcome)
+{
+    struct cluster *c = sim_alloc(sizeof *c);
+    c->core = core;
+    c->profile = *profile;
+    cluster_begin(c);
     run_faults(c);
     nemesis_stop(c);
-    core_say(&c->core, "the faults are over");
+    core_say(core, "the faults are over");
     ending_run(c);
     cluster_start_all(c);
     cluster_await_service(c, "after the faults");
-    await_whole(c);
+    cluster_stop(c);
+    cluster_await_converged(c);
     clients_check(c);
     front_check(c);
     trails_check(c);
-    c->tally.runs = 1;
-    c->tally.frames = c->net.sent;
-    c->tally.virtual_ms = c->core.now_ns / SIM_MS;
-    c->tally.events = c->core.fired;
-    ret_outcome->tally = c->tally;
-    ret_outcome->hash = c->core.hash;
+    cluster_result(c, ret_outcome);
+}
+
+void cluster_run(uint64_t seed, const char *profile, bool verbose, struct outcome *ret_outcome)
+{
+    struct core *core = sim_alloc(sizeof *core);
+    struct profile p;
+    if (!profile_make(&p, profile, seed)) {
+        fprintf(stderr, "sim: no profile %s\n", profile);
+        exit(2);
+    }
+    core_init(core, seed, verbose);
+    trace_set_sink(on_trace);
+    trace_set_level(verbose ? TRACE_DEBUG : TRACE_OFF);
+    if (p.pair)
+        pair_run(core, &p, ret_outcome);
+    else
+        run_alone(core, &p, ret_outcome);
 }

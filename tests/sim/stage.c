@@ -119,7 +119,7 @@ static void on_proposed(struct rlog_propose *p, enum status st)
         return;
     }
     c->tally.reached[REACH_EXCHANGE] += st == ST_OK && !conflict;
-    core_say(&c->core, "%s: exchange of trees: %s%s", x->node->name, status_name(st),
+    core_say(c->core, "%s: exchange of trees: %s%s", x->node->name, status_name(st),
              conflict ? ", conflict" : "");
     exchange_free(x);
 }
@@ -157,10 +157,10 @@ static void on_tick(struct event *event)
     struct rlog_status status;
     if (c->calm)
         return;
-    core_after(&c->core, event,
+    core_after(c->core, event,
                rng_between(&c->rng, 20, 2 * c->profile.exchange_every_ms) * SIM_MS);
     if (n == NULL || n->stopping || n->exchanging >= WRITERS_MAX ||
-        n->env.stalled_until_ns > c->core.now_ns)
+        n->env.stalled_until_ns > c->core->now_ns)
         return;
     rlog_status(n->rlog, &status);
     if (!status.ready)
@@ -174,5 +174,5 @@ void exchange_begin(struct cluster *c)
 {
     c->exchange.fire = on_tick;
     if (c->profile.exchange_every_ms != 0)
-        core_after(&c->core, &c->exchange, 900 * SIM_MS);
+        core_after(c->core, &c->exchange, 900 * SIM_MS);
 }

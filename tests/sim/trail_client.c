@@ -60,9 +60,9 @@ static void ask(struct agent *ag)
     ag->slot = clients_choose_slot(c, &ag->rng);
     ag->process = c->nodes[ag->slot].process;
     ag->waiting = true;
-    core_say(&c->core, "recorded request %" PRIu64 " to %s", ag->number, c->nodes[ag->slot].name);
+    core_say(c->core, "recorded request %" PRIu64 " to %s", ag->number, c->nodes[ag->slot].name);
     trail_send(c, ag->number, ag->slot);
-    core_after(&c->core, &ag->event,
+    core_after(c->core, &ag->event,
                (patient ? PATIENCE_MS_MAX : PATIENCE_MS_MIN + rng_below(&ag->rng, 500)) * SIM_MS);
 }
 
@@ -70,7 +70,7 @@ static void rest(struct agent *ag)
 {
     struct cluster *c = ag->cluster;
     ag->waiting = false;
-    core_after(&c->core, &ag->event, rng_between(&ag->rng, 1, c->profile.think_ms_max) * SIM_MS);
+    core_after(c->core, &ag->event, rng_between(&ag->rng, 1, c->profile.think_ms_max) * SIM_MS);
 }
 
 /* A read may change something all the same, as the uses of its token: nothing is said of that. */
@@ -91,7 +91,7 @@ static void on_agent(struct event *event)
         give_up(ag);
         rest(ag);
     } else if (!c->trails->stopped && !clients_initialized(c)) {
-        core_after(&c->core, event, 50 * SIM_MS);
+        core_after(c->core, event, 50 * SIM_MS);
     } else if (!c->trails->stopped) {
         ask(ag);
     }
@@ -103,7 +103,7 @@ void trails_replied(struct cluster *c, uint64_t number, int http)
         struct agent *ag = &c->trails->agents[i];
         if (!ag->waiting || ag->number != number)
             continue;
-        core_note(&c->core, number << 16 | (uint64_t)http);
+        core_note(c->core, number << 16 | (uint64_t)http);
         rest(ag);
     }
 }
@@ -117,14 +117,14 @@ static void on_fault(struct event *event)
             trail_devices_fault(c->nodes[i].trail_devices, &t->faults,
                                 !c->calm && rng_chance(&t->faults, 500));
     if (!c->calm)
-        core_after(&c->core, event, rng_between(&t->faults, 20, FAULT_MS_MAX) * SIM_MS);
+        core_after(c->core, event, rng_between(&t->faults, 20, FAULT_MS_MAX) * SIM_MS);
 }
 
 static void on_watch(struct event *event)
 {
     struct trails *t = CONTAINER_OF(event, struct trails, watch);
     struct cluster *c = t->agents[0].cluster;
-    core_after(&c->core, event, WATCH_MS * SIM_MS);
+    core_after(c->core, event, WATCH_MS * SIM_MS);
     for (unsigned i = 0; i < SLOTS; i++)
         if (c->nodes[i].trail != NULL)
             trail_service_watch(c->nodes[i].trail);
@@ -141,14 +141,14 @@ void trails_start(struct cluster *c)
     for (unsigned i = 0; i < t->n; i++) {
         struct agent *ag = &t->agents[i];
         *ag = (struct agent){
-            .cluster = c, .rng = rng_make(c->core.seed, 0xA0D1E + i), .event = {.fire = on_agent}};
-        core_after(&c->core, &ag->event, 340 * SIM_MS + i * SIM_MS);
+            .cluster = c, .rng = rng_make(c->core->seed, 0xA0D1E + i), .event = {.fire = on_agent}};
+        core_after(c->core, &ag->event, 340 * SIM_MS + i * SIM_MS);
     }
-    t->faults = rng_make(c->core.seed, 0xA0D17);
+    t->faults = rng_make(c->core->seed, 0xA0D17);
     t->fault.fire = on_fault;
-    core_after(&c->core, &t->fault, 400 * SIM_MS);
+    core_after(c->core, &t->fault, 400 * SIM_MS);
     t->watch.fire = on_watch;
-    core_after(&c->core, &t->watch, WATCH_MS * SIM_MS);
+    core_after(c->core, &t->watch, WATCH_MS * SIM_MS);
 }
 
 void trails_stop(struct cluster *c)
@@ -175,7 +175,7 @@ void trails_check(struct cluster *c)
     leader = cluster_leader(c);
     trail_find_changes(leader, &c->trails->trail);
     if (!trail_judge(&c->trails->trail, text))
-        core_fail(&c->core, "%s", text);
+        core_fail(c->core, "%s", text);
     for (uint64_t i = 0; i < c->trails->trail.n_calls; i++) {
         const struct trail_call *call = &c->trails->trail.calls[i];
         bool asked = call->n_lines != 0 && call->n_effects == 0;

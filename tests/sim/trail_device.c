@@ -61,7 +61,7 @@ static void read_record(struct device *d, const struct audit_record *record, str
     struct buf text = {0};
     char path[64];
     if (audit_record_render(record, &how, &text) != ST_OK)
-        core_fail(&d->node->cluster->core, "%s: a record cannot be rendered", d->node->name);
+        core_fail(d->node->cluster->core, "%s: a record cannot be rendered", d->node->name);
     buf_add_u8(&text, 0);
     const char *json = (const char *)text.data;
     take_member(json, "\"id\":\"", held->line.id, sizeof held->line.id);
@@ -88,8 +88,8 @@ static void write_lines(struct device *d, size_t n)
 {
     struct cluster *c = d->node->cluster;
     for (size_t i = 0; i < n; i++) {
-        d->held[i].line.at_ns = c->core.now_ns;
-        core_note(&c->core, hash_mix(d->held[i].number, d->node->slot));
+        d->held[i].line.at_ns = c->core->now_ns;
+        core_note(c->core, hash_mix(d->held[i].number, d->node->slot));
         trail_add_line(trails_log(c), d->held[i].number, &d->held[i].line);
     }
 }
@@ -117,7 +117,7 @@ static void begin_batch(struct device *d)
     d->n_writing = MIN(d->n_held, (size_t)LINES_AT_ONCE);
     uint64_t slow = rng_chance(&d->rng, 50) ? 100 * (uint64_t)SIM_MS : 2 * (uint64_t)SIM_MS;
     if (d->n_writing != 0)
-        core_after(&d->node->cluster->core, &d->written, rng_between(&d->rng, 20 * SIM_US, slow));
+        core_after(d->node->cluster->core, &d->written, rng_between(&d->rng, 20 * SIM_US, slow));
 }
 
 static enum status device_offer(struct audit_device *device, struct audit_offer *offer)
@@ -182,7 +182,7 @@ void trail_devices_drop(struct trail_devices *devices)
 {
     for (unsigned i = 0; devices != NULL && i < devices->set.n; i++) {
         struct device *d = &devices->devices[i];
-        core_cancel(&d->node->cluster->core, &d->written);
+        core_cancel(d->node->cluster->core, &d->written);
         if (d->mode != FAILS)
             write_lines(d, rng_below(&d->rng, d->n_writing + 1));
         d->n_held = d->n_writing = 0;
@@ -204,7 +204,7 @@ void trail_devices_close(struct trail_devices *devices)
     for (unsigned i = 0; i < devices->set.n; i++) {
         struct device *d = &devices->devices[i];
         d->closed = true;
-        core_cancel(&d->node->cluster->core, &d->written);
+        core_cancel(d->node->cluster->core, &d->written);
         size_t written = d->mode == WORKS ? d->n_writing : 0;
         d->n_writing = 0;
         write_lines(d, written);
@@ -216,13 +216,13 @@ static void set_mode(struct device *d, enum mode mode)
 {
     bool hung = d->mode == HANGS && mode != HANGS;
     if (d->mode != mode)
-        core_say(&d->node->cluster->core, "%s: audit device %u %s", d->node->name, d->index,
+        core_say(d->node->cluster->core, "%s: audit device %u %s", d->node->name, d->index,
                  mode == WORKS   ? "works"
                  : mode == FAILS ? "fails"
                                  : "hangs");
     d->mode = mode;
     if (hung && d->n_writing != 0 && d->written.slot == 0)
-        core_after(&d->node->cluster->core, &d->written, rng_between(&d->rng, 1, SIM_MS));
+        core_after(d->node->cluster->core, &d->written, rng_between(&d->rng, 1, SIM_MS));
 }
 
 void trail_devices_mute(struct trail_devices *devices)
@@ -274,7 +274,7 @@ struct audit_table *trail_devices_table(struct trail_devices *devices)
 struct trail_devices *trail_devices_new(struct node *n)
 {
     struct trail_devices *devices = sim_alloc(sizeof *devices);
-    struct rng all = rng_make(n->cluster->core.seed, 0xA0D16); /* the same for every node */
+    struct rng all = rng_make(n->cluster->core->seed, 0xA0D16); /* the same for every node */
     unsigned n_devices = rng_chance(&all, 300) ? 1 : TRAIL_DEVICES;
     *devices = (struct trail_devices){.table = {.get = table_get}};
     devices->set =
@@ -286,7 +286,7 @@ struct trail_devices *trail_devices_new(struct node *n)
             .node = n,
             .index = i,
             .written = {.fire = on_written},
-            .rng = rng_make(n->cluster->core.seed, 0xA0D17 + n->slot * TRAIL_DEVICES + i)};
+            .rng = rng_make(n->cluster->core->seed, 0xA0D17 + n->slot * TRAIL_DEVICES + i)};
         d->head.deadline_ms = (uint32_t)rng_between(&d->rng, DEADLINE_MS_MIN, DEADLINE_MS_MAX);
         devices->uses[i] = (struct audit_use){.device = &d->head, .path = "sim/", .type = "sim"};
         devices->set.uses[i] = &devices->uses[i];

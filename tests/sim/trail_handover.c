@@ -21,7 +21,7 @@ struct trail_handover *trail_handover_new(struct node *n)
         .host = {.env = &n->env.env, .barrier = n->barrier, .rlog = n->rlog, .initialized = true}};
     h->transfer.peers = (struct peers *)(void *)n; /* peers_target gets it back */
     if (transfer_part.start(&h->transfer, &h->host) != ST_OK)
-        core_fail(&n->cluster->core, "%s: the handover does not start", n->name);
+        core_fail(n->cluster->core, "%s: the handover does not start", n->name);
     return h;
 }
 
@@ -68,11 +68,11 @@ void trail_handover_check(struct cluster *c)
     ASSERT(leader != NULL && c->calm);
     if (peers_target((struct peers *)(void *)leader) == 0)
         return; /* the only voter */
-    core_say(&c->core, "%s: every audit device fails", leader->name);
+    core_say(c->core, "%s: every audit device fails", leader->name);
     trail_devices_mute(leader->trail_devices);
     for (unsigned ms = 0; cluster_leader(c) == leader; ms += 100) {
         if (ms > HANDOVER_MS)
-            core_fail(&c->core, "%s leads on, although no audit device takes its records",
+            core_fail(c->core, "%s leads on, although no audit device takes its records",
                       leader->name);
         cluster_run_for(c, 100 * SIM_MS);
     }

@@ -125,7 +125,7 @@ static enum status refuse(struct req *req)
 
 static void note_effect(struct node *n, uint64_t number)
 {
-    const struct trail_effect effect = {n->slot, n->process, n->cluster->core.now_ns};
+    const struct trail_effect effect = {n->slot, n->process, n->cluster->core->now_ns};
     trail_add_effect(trails_log(n->cluster), number, &effect);
 }
 
@@ -313,7 +313,7 @@ struct trail_service *trail_service_new(struct node *n)
     s->handover = trail_handover_new(n);
     trail_devices_open(n->trail_devices);
     if (router_worker_new(&s->router, &n->env.env, n->service, &s->worker) != ST_OK)
-        core_fail(&n->cluster->core, "%s: out of memory", n->name);
+        core_fail(n->cluster->core, "%s: out of memory", n->name);
     return s;
 }
 
@@ -329,7 +329,7 @@ void trail_service_stop(struct trail_service *s)
 void trail_service_watch(struct trail_service *s)
 {
     struct node *n = s->node;
-    if (n->stopping || n->env.stalled_until_ns > n->cluster->core.now_ns)
+    if (n->stopping || n->env.stalled_until_ns > n->cluster->core->now_ns)
         return;
     sim_env_enter(&n->env);
     trail_handover_look(s->handover, trail_devices_are_mute(n->trail_devices));
@@ -361,7 +361,7 @@ void trail_service_free(struct trail_service *s)
 static void hop_answer(struct hop *hop, uint64_t delay_ns)
 {
     if (!hop->over && delay_ns != 0)
-        core_after(&hop->cluster->core, &hop->back, delay_ns);
+        core_after(hop->cluster->core, &hop->back, delay_ns);
 }
 
 static enum trail_way way_of(const struct asked *a, const struct router_reply *reply)
@@ -396,9 +396,9 @@ static void note_run(struct asked *a, const struct router_reply *reply)
                             .says = says(reply->http, text),
                             .passed = a->passed,
                             .http = reply->http,
-                            .ret_ns = c->core.now_ns};
+                            .ret_ns = c->core->now_ns};
     memcpy(run.id, a->id, sizeof run.id);
-    core_say(&c->core, "%s: recorded request %" PRIu64 " ends with %d (way %d, says %d): %s",
+    core_say(c->core, "%s: recorded request %" PRIu64 " ends with %d (way %d, says %d): %s",
              a->node->name, a->number, run.http, run.way, run.says, text);
     c->tally.reached[REACH_UNRECORDED] += run.says == TRAIL_NOTHING;
     c->tally.reached[REACH_RECORDED] += run.says == TRAIL_RECORDED && run.http < 300;
@@ -424,7 +424,7 @@ static void tell_client(struct cluster *c, uint64_t number, int http)
 {
     struct told *told = sim_alloc(sizeof *told);
     *told = (struct told){.event = {.fire = on_told}, .cluster = c, .number = number, .http = http};
-    core_after(&c->core, &told->event, 100 * SIM_US);
+    core_after(c->core, &told->event, 100 * SIM_US);
 }
 
 static void respond(struct router_request *request, struct router_reply *reply)
@@ -486,7 +486,7 @@ static void execute(struct node *n, uint64_t number, struct hop *hop)
     (void)snprintf(target, sizeof target, "/sim/%s/%" PRIu64, kind_names[kind], number); /* fits */
     const char *kept = arena_str(&a->arena, bytes_str(target));
     if (kept == NULL || path_canonical(&a->arena, bytes_str(kept), &a->request.target) != ST_OK)
-        core_fail(&n->cluster->core, "%s: out of memory", n->name);
+        core_fail(n->cluster->core, "%s: out of memory", n->name);
     list_push(&n->trail->asked, &a->link);
     n->requests++;
     router_place(n->trail->worker, &a->request, NULL);
@@ -534,8 +534,8 @@ static void hop_end(struct hop *hop, struct event *event, enum status st)
     struct asked *a = hop->origin;
     struct router_forward *f = a->forwards;
     hop->over = true;
-    core_cancel(&c->core, &hop->deadline);
-    core_cancel(&c->core, &hop->back);
+    core_cancel(c->core, &hop->deadline);
+    core_cancel(c->core, &hop->back);
     sim_env_enter(&n->env);
     f->reply = (struct router_reply){.http = hop->http};
     if (st == ST_OK && hop->body_len != 0) {
@@ -582,7 +582,7 @@ static void forward(struct router_request *request, struct router_forward *f)
     rlog_status(n->rlog, &status);
     const struct node *leader = status.leader != 0 ? node_by_id(c, status.leader) : NULL;
     uint64_t left_ms = f->deadline_ms - MIN(env_mono_ms(f->env), f->deadline_ms);
-    core_after(&c->core, &hop->deadline, (MIN(left_ms, (uint64_t)LOST_MS) + 1) * SIM_MS);
+    core_after(c->core, &hop->deadline, (MIN(left_ms, (uint64_t)LOST_MS) + 1) * SIM_MS);
     if (leader == NULL || leader == n) {
         hop_answer(hop, 1 * SIM_US);
         return;
@@ -590,7 +590,7 @@ static void forward(struct router_request *request, struct router_forward *f)
     hop->to = leader->slot;
     uint64_t delay_ns = sim_net_delay(&c->net, n->slot, leader->slot);
     if (delay_ns != 0)
-        core_after(&c->core, &hop->there, delay_ns);
+        core_after(c->core, &hop->there, delay_ns);
 }
 
 /* From clients */
@@ -622,13 +622,13 @@ void trail_send(struct cluster *c, uint64_t number, unsigned slot)
 {
     struct sent *sent = sim_alloc(sizeof *sent);
     *sent = (struct sent){.event = {.fire = on_sent}, .cluster = c, .number = number, .slot = slot};
-    core_after(&c->core, &sent->event, 100 * SIM_US);
+    core_after(c->core, &sent->event, 100 * SIM_US);
 }
 
 bool trail_give_up(struct node *n, uint64_t number)
 {
     bool untouched = false;
-    if (n->process == 0 || n->trail == NULL || n->env.stalled_until_ns > n->cluster->core.now_ns)
+    if (n->process == 0 || n->trail == NULL || n->env.stalled_until_ns > n->cluster->core->now_ns)
         return false;
     LIST_FOR (link, &n->trail->asked) {
         struct asked *a = CONTAINER_OF(link, struct asked, link);
@@ -681,7 +681,7 @@ void trail_find_changes(struct node *n, struct trail *trail)
     if (st == ST_OK)
         st = state_ns_key(&arena, STATE_NS_ROOT, "data", BYTES(RECORDED), "", &prefix);
     if (st != ST_OK)
-        core_fail(&n->cluster->core, "%s: reading at the end: %s", n->name, status_name(st));
+        core_fail(n->cluster->core, "%s: reading at the end: %s", n->name, status_name(st));
     for (state_walk(&txn, prefix, walk); state_walk_next(walk);)
         if (number_of(walk->key, &number) && number < trail->n_calls)
             trail->calls[number].changed = true;

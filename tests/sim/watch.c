@@ -79,7 +79,7 @@ static void agree(const struct call *call, uint64_t index, uint64_t value)
     struct register_seen *seen = seen_of(call);
     for (unsigned i = seen->n; i-- > 0;)
         if (seen->seen[i].index == index && seen->seen[i].value != value)
-            core_fail(&call->service->n->cluster->core,
+            core_fail(call->service->n->cluster->core,
                       "register %u has two values at index %" PRIu64, call->key, index);
         else if (seen->seen[i].index == index)
             return;
@@ -94,11 +94,11 @@ static void see(struct call *call, const struct state_index *found, uint64_t val
     struct node *n = call->service->n;
     struct register_seen *seen = seen_of(call);
     if (!told && found->version < call->floor)
-        core_fail(&n->cluster->core,
+        core_fail(n->cluster->core,
                   "%s: a confirmed read of register %u gives index %" PRIu64 " after %" PRIu64,
                   n->name, call->key, found->version, call->floor);
     if (told && found->version <= call->index)
-        core_fail(&n->cluster->core,
+        core_fail(n->cluster->core,
                   "%s: a watcher of register %u that has index %" PRIu64
                   " is told of a change, and finds %" PRIu64,
                   n->name, call->key, call->index, found->version);
@@ -121,7 +121,7 @@ static void watch(struct call *call)
     call->watcher = (struct state_watcher){.changed = on_changed};
     if (!call->service->stopped &&
         state_watch_begin(call->service->watches, &call->watcher, &call->txn, &watched, 1) != ST_OK)
-        core_fail(&n->cluster->core, "%s: a watch does not begin", n->name);
+        core_fail(n->cluster->core, "%s: a watch does not begin", n->name);
     state_end(&call->txn);
     arena_done(&call->arena);
     n->requests--;
@@ -150,7 +150,7 @@ static void look(struct call *call, bool told)
     }
     const struct state_index found = state_index_of(&call->txn, key);
     if (found.present && state_stamp(&call->txn, key, &stamp) != ST_OK)
-        core_fail(&n->cluster->core, "%s: a register that is there has no stamp", n->name);
+        core_fail(n->cluster->core, "%s: a register that is there has no stamp", n->name);
     see(call, &found, stamp.seal, told);
     call->present = found.present;
     call->reading = true;
@@ -212,7 +212,7 @@ static void on_timer(struct env_timer *timer)
     struct node *n = call->service->n;
     bool behind = call->watcher.begun && index_now(call) > call->index;
     if (behind && call->missed)
-        core_fail(&n->cluster->core,
+        core_fail(n->cluster->core,
                   "%s: a watcher of register %u that has index %" PRIu64 " is not told of %" PRIu64,
                   n->name, call->key, call->index, index_now(call));
     call->missed = behind;
@@ -229,7 +229,7 @@ struct watch_service *watch_service_new(struct node *n)
     struct watch_service *service = mem_must_alloc(sizeof *service);
     *service = (struct watch_service){.n = n};
     if (state_watches_new(n->service, &service->watches) != ST_OK)
-        core_fail(&n->cluster->core, "%s: out of memory", n->name);
+        core_fail(n->cluster->core, "%s: out of memory", n->name);
     for (unsigned i = 0; i < SIM_WATCHED; i++) {
         struct call *call = &service->calls[i];
         call->service = service;
