@@ -54,6 +54,7 @@ struct pair_operator {
     uint64_t goal_ns, changed_ns;
     struct dr_primary primary; /* of the act */
     uint64_t version;          /* of the act */
+    bool moves;                /* the promotion makes the other site the primary */
     unsigned tried[PAIR_EPOCHS_MAX]; /* by epoch: site that was asked to begin it, and 1 */
 };
 
@@ -130,10 +131,10 @@ static void on_done(struct pair_call *call, enum status st)
         return;
     reached[REACH_REKEYED] += o->act == ACT_REKEY;
     reached[REACH_PAIR_SUPERSEDED] += o->act == ACT_HEAR;
-    if (o->act == ACT_PROMOTE && call->node->cluster->site != p->newest) {
+    if (o->act == ACT_PROMOTE && o->moves) {
         bool planned = o->goal == GOAL_PLANNED;
         reached[planned ? REACH_PAIR_SWITCHED : REACH_PAIR_FAILED_OVER]++;
-        reached[REACH_PAIR_FAILED_BACK] += p->epoch > DR_EPOCH_FIRST;
+        reached[REACH_PAIR_FAILED_BACK] += call->node->cluster->site == 0;
     }
     if (o->act == ACT_PROMOTE)
         o->goal = GOAL_NONE;
@@ -173,6 +174,7 @@ static void promote(struct pair_operator *o, const struct pair_view *at,
     if (epoch >= PAIR_EPOCHS_MAX - 1 || (o->tried[epoch] == 2 - site && !other_did_not))
         return;
     o->tried[epoch] = site + 1;
+    o->moves = site != o->pair->newest;
     o->changed_ns = o->pair->core->now_ns;
     ask(o, ACT_PROMOTE, at);
 }
