@@ -54,8 +54,9 @@ static struct bytes version_key(uint8_t room[VERSION_KEY], uint64_t version)
     return bytes_of(room, VERSION_KEY);
 }
 
-/* Whether the id of a request counts. While this cluster follows another, it does not: an id takes a
- * version of its own, and the versions are the other cluster's. A repeated request runs again then.
+/* Whether the id of a request counts. While this cluster follows another, it does not: an id takes
+ * a version of its own, and the versions are the other cluster's. A repeated request runs again
+ * then.
  */
 static bool has_own_id(const struct rlog_machine *m, const struct rlog_txn_view *view)
 {
@@ -580,7 +581,8 @@ static void txn_apply(struct rlog_machine *m, uint64_t index, const struct rlog_
         applied->outcome = RLOG_CONFLICTED;
         return;
     }
-    ASSERT(!is_bound(m) || !fx.replicated); /* they change by the WAL and a swap alone */
+    /* following, replicated keys change by the WAL and a swap alone */
+    ASSERT(!is_bound(m) || !fx.replicated);
     changes_apply(m, &fx, &ops, known);
     if (has_id)
         id_record(m, view);

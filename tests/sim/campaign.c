@@ -246,9 +246,12 @@ static bool must_reach(const struct campaign *k, enum reach r)
 {
     switch (r) {
     case REACH_INSTALL_COMPLETED: return false; /* rare; a unit test does it */
-    case REACH_RECOVERED: /* of one profile, which the campaign does not draw */
+    case REACH_RECOVERED: /* of a profile that the campaign does not draw */
         return strcmp(k->profile, "recover") == 0;
-    default: return k->need_coverage;
+    default:
+        if (r >= REACH_PAIR_FIRST) /* of another one */
+            return strcmp(k->profile, "pair") == 0;
+        return k->need_coverage && strcmp(k->profile, "pair") != 0;
     }
 }
 

@@ -68,7 +68,8 @@ enum reach {
     REACH_PAIR_LOST,
     REACH_PAIR_REFUSED,
     REACH_PAIR_KEYS_RENEWED,
-    REACHES
+    REACHES,
+    REACH_PAIR_FIRST = REACH_PAIR_FIRST_SYNC, /* from here on, of two clusters */
 };
 const char *reach_name(enum reach r);
 
@@ -79,7 +80,7 @@ struct node_seen {
     uint64_t elections, snapshots_created, installed, rollbacks;
     bool ready;
     uint64_t epoch, role_at, role_version; /* of a site of a pair: pair_check.c */
-    uint64_t stored, stored_term; /* said to be durable when the process before ended */
+    uint64_t stored, stored_term;          /* said to be durable when the process before ended */
 };
 
 struct seen_version {

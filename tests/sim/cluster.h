@@ -118,9 +118,9 @@ struct cluster {
     struct front *front;
     struct trails *trails;
     struct watch_seen *watch; /* by every watcher; NULL: nothing yet */
-    struct event sweep; /* of tokens */
-    struct event level; /* the leader looks whether the feature level can rise */
-    struct rng levels;  /* of the nodes' builds */
+    struct event sweep;       /* of tokens */
+    struct event level;       /* the leader looks whether the feature level can rise */
+    struct rng levels;        /* of the nodes' builds */
     uint16_t level_proposed;
     uint64_t raising; /* the process whose proposal raises the level; 0: none */
     bool calm;        /* faults are over */

@@ -94,8 +94,8 @@ static void finish(struct request *r, uint64_t state_version)
 
 static void give_up(struct request *r, enum front_verdict verdict, enum status why)
 {
-    core_say(r->cluster->core, "%s: token op %" PRIu64 " ends with %s", r->node->name,
-             r->op.number, status_name(why));
+    core_say(r->cluster->core, "%s: token op %" PRIu64 " ends with %s", r->node->name, r->op.number,
+             status_name(why));
     reply_verdict(r->node, &r->op, verdict);
     request_free(r);
 }

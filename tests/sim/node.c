@@ -534,8 +534,9 @@ void node_boot(struct node *n)
     n->injected_before = n->fs.injected;
     n->seen = (struct node_seen){
         .term = n->seen.term, .stored = n->seen.stored, .stored_term = n->seen.stored_term};
-    sim_env_init(&n->env, c->core, &n->fs, &n->clock,
-                 cluster_stream(c, hash_mix(hash_mix(0xE4F, n->slot), n->process))); /* never another's */
+    sim_env_init(
+        &n->env, c->core, &n->fs, &n->clock,
+        cluster_stream(c, hash_mix(hash_mix(0xE4F, n->slot), n->process))); /* never another's */
     n->env.owner = owner_of(n);
     n->env.left = on_left;
     n->env.ctx = n;

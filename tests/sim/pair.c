@@ -5,7 +5,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { SETTLED_MS = 60000, EQUAL_MS = 60000, RESTART_PERMILLE = 500, OPS_MIN = 200, EPOCHS_MIN = 2, FAULTS_S_MAX = 60 };
+enum {
+    SETTLED_MS = 60000,
+    EQUAL_MS = 60000,
+    RESTART_PERMILLE = 500,
+    OPS_MIN = 200,
+    EPOCHS_MIN = 2,
+    FAULTS_S_MAX = 60
+};
 
 bool pair_role(struct node *n, struct dr_role *ret_role, uint64_t *ret_version)
 {
@@ -92,8 +99,7 @@ static bool settled(struct pair *p, const char **ret_why)
     for (unsigned i = 0; i < SITES; i++)
         if (!pair_look(&p->sites[i], &views[i]))
             return false;
-    const struct dr_role *primary = &views[p->newest].role,
-                         *secondary = &views[1 - p->newest].role;
+    const struct dr_role *primary = &views[p->newest].role, *secondary = &views[1 - p->newest].role;
     *ret_why = "the newest primary does not run";
     if (primary->mode != DR_MODE_PRIMARY || primary->phase != DR_PHASE_RUNNING)
         return false;

@@ -18,7 +18,7 @@
 #include "cluster.h"
 #include "cluster/dr/role.h"
 
-enum { SITES = 2, PAIR_WAL_BYTES = 24 * 1024, PAIR_EPOCHS_MAX = 128 };
+enum { SITES = 2, PAIR_WAL_BYTES = 12 * 1024, PAIR_EPOCHS_MAX = 128 };
 
 /* Written by the first primary, and never again. */
 #define PAIR_GENESIS "s/pair/genesis"
@@ -37,11 +37,11 @@ struct pair {
     struct pair_link *link;
     struct pair_sync *sync;
     struct pair_load *load;
-    unsigned newest;                     /* site of the newest primary */
-    uint64_t epoch;                      /* of the newest primary; 0: there was none */
+    unsigned newest;                      /* site of the newest primary */
+    uint64_t epoch;                       /* of the newest primary; 0: there was none */
     unsigned primary_of[PAIR_EPOCHS_MAX]; /* by epoch: number of the site and 1 */
-    uint64_t began_at[PAIR_EPOCHS_MAX];  /* by epoch: version at the promotion */
-    uint64_t confirmed[SITES];           /* newest version that the site has told to have stored */
+    uint64_t began_at[PAIR_EPOCHS_MAX];   /* by epoch: version at the promotion */
+    uint64_t confirmed[SITES];            /* newest version that the site has told to have stored */
     uint64_t genesis;
     bool calm; /* faults are over: the operator only mends */
 };

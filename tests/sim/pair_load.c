@@ -22,12 +22,12 @@ struct load {
     struct pair_call write, duty;
     struct cluster *site;
     struct rng rng;
-    uint64_t seed;        /* of the write under way */
-    uint64_t number;      /* of the write under way */
-    uint64_t epoch;       /* of the write under way */
+    uint64_t seed;   /* of the write under way */
+    uint64_t number; /* of the write under way */
+    uint64_t epoch;  /* of the write under way */
     unsigned duty_next;
-    bool settled;         /* the keys need no renewal */
-    uint64_t settled_at;  /* version at which the secondary had renewed its keys */
+    bool settled;        /* the keys need no renewal */
+    uint64_t settled_at; /* version at which the secondary had renewed its keys */
 };
 
 struct pair_load {

@@ -52,9 +52,9 @@ struct pair_operator {
     enum act act;
     enum goal goal;
     uint64_t goal_ns, changed_ns;
-    struct dr_primary primary; /* of the act */
-    uint64_t version;          /* of the act */
-    bool moves;                /* the promotion makes the other site the primary */
+    struct dr_primary primary;       /* of the act */
+    uint64_t version;                /* of the act */
+    bool moves;                      /* the promotion makes the other site the primary */
     unsigned tried[PAIR_EPOCHS_MAX]; /* by epoch: site that was asked to begin it, and 1 */
 };
 
@@ -198,8 +198,7 @@ static void with_demoted(struct pair_operator *o, const struct pair_view *primar
         secondary->role.epoch == primary->role.epoch && secondary->version == primary->version)
         promote(o, secondary, primary);
     else if (o->goal == GOAL_MISTAKE && secondary != NULL &&
-             secondary->role.mode == DR_MODE_PRIMARY &&
-             secondary->role.epoch < primary->role.epoch)
+             secondary->role.mode == DR_MODE_PRIMARY && secondary->role.epoch < primary->role.epoch)
         follow(o, ACT_MISTAKE, secondary, primary);
     else if (o->goal == GOAL_NONE || late) {
         o->goal = GOAL_NONE;
@@ -226,7 +225,7 @@ static void with_streaming(struct pair_operator *o, const struct pair_view *prim
     else if (by_chance < 160)
         ask(o, ACT_ROTATE, primary);
     else if (by_chance < 260)
-        pair_link_away(p, rng_between(&p->rng, 100, 1500) * SIM_MS);
+        pair_link_away(p, rng_between(&p->rng, 100, 3000) * SIM_MS);
     else if (by_chance < 300)
         follow(o, ACT_RESYNC, primary, secondary);
     else if (by_chance < 320)
@@ -355,7 +354,7 @@ bool pair_operator_rests(const struct pair *p)
 void pair_operator_start(struct pair *p)
 {
     struct pair_operator *o = sim_alloc(sizeof *o);
-    p->operator = o;
+    p->operator= o;
     o->pair = p;
     o->tick.fire = on_tick;
     core_after(p->core, &o->tick, 500 * SIM_MS);

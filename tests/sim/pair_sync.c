@@ -272,9 +272,7 @@ static void on_done(struct pair_call *call, enum status st)
         s->at = s->next;
         s->phase = s->at < s->n ? PHASE_STAGE : PHASE_SWAP;
         break;
-    default:
-        synced(s);
-        s->phase = PHASE_REST;
+    default: synced(s); s->phase = PHASE_REST;
     }
 }
 
@@ -298,9 +296,9 @@ static void begin(struct pair_sync *s, const struct pair_view *secondary)
     struct dr_role theirs;
     uint64_t version;
     drop(s);
-    if (from == NULL || !pair_role(from, &theirs, &version) ||
-        theirs.mode != DR_MODE_PRIMARY || theirs.phase != DR_PHASE_RUNNING ||
-        theirs.epoch != secondary->role.epoch || version < secondary->version)
+    if (from == NULL || !pair_role(from, &theirs, &version) || theirs.mode != DR_MODE_PRIMARY ||
+        theirs.phase != DR_PHASE_RUNNING || theirs.epoch != secondary->role.epoch ||
+        version < secondary->version)
         return;
     if (!fetch(s, from) || !leads_on(s, secondary))
         return;

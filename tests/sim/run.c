@@ -118,7 +118,8 @@ static bool leader_writes(struct cluster *c)
 void cluster_await_service(struct cluster *c, const char *when)
 {
     uint64_t step = MAX(c->profile.election_ms / 10, 10u);
-    uint64_t limit = c->core->now_ns + SERVICE_ELECTIONS * c->profile.election_ms * (uint64_t)SIM_MS;
+    uint64_t limit =
+        c->core->now_ns + SERVICE_ELECTIONS * c->profile.election_ms * (uint64_t)SIM_MS;
     clients_mark(c);
     while (!leader_writes(c)) {
         if (c->core->now_ns > limit) {

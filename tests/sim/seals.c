@@ -12,10 +12,10 @@ void seals_init(struct cluster *c)
 {
     static_assert(SIM_SEALS == 3, "two static seals, and key shares");
     bool far = c->site != 0;
-    struct bytes key = far ? BYTES("the key of the other site ......")
-                           : BYTES("an unsealing key of 32 bytes ...");
-    struct bytes second = far ? BYTES("another key of the other site ..")
-                              : BYTES("another key of 32 bytes ........");
+    struct bytes key =
+        far ? BYTES("the key of the other site ......") : BYTES("an unsealing key of 32 bytes ...");
+    struct bytes second =
+        far ? BYTES("another key of the other site ..") : BYTES("another key of 32 bytes ........");
     enum status st = seal_static(key, far ? "far" : "sim", &c->seals[0], NULL);
     if (st == ST_OK)
         st = seal_static(second, far ? "far-2" : "sim-2", &c->seals[1], NULL);
@@ -65,8 +65,8 @@ static void check_recovery(struct node *n, const struct seal *seal)
     enum status st = state_check_recovery(rlog_store(n->rlog), &n->env.env, seal,
                                           bytes_of(sim_shares_key, sizeof sim_shares_key), &reason);
     if (st != ST_OK)
-        core_fail(n->cluster->core, "%s: the recovery key does not fit the seal %s: %s %s",
-                  n->name, seal->id, status_name(st), reason.text);
+        core_fail(n->cluster->core, "%s: the recovery key does not fit the seal %s: %s %s", n->name,
+                  seal->id, status_name(st), reason.text);
 }
 
 /* Whether a seal opens the stored root key. */

@@ -157,8 +157,7 @@ static void on_tick(struct event *event)
     struct rlog_status status;
     if (c->calm)
         return;
-    core_after(c->core, event,
-               rng_between(&c->rng, 20, 2 * c->profile.exchange_every_ms) * SIM_MS);
+    core_after(c->core, event, rng_between(&c->rng, 20, 2 * c->profile.exchange_every_ms) * SIM_MS);
     if (n == NULL || n->stopping || n->exchanging >= WRITERS_MAX ||
         n->env.stalled_until_ns > c->core->now_ns)
         return;
