@@ -49,6 +49,7 @@ static const char *const reach_names[REACHES] = {
     [REACH_WATCH_TOLD] = "watcher told of a change",
     [REACH_RECOVERED] = "lost majority recovered",
     [REACH_PAIR_FIRST_SYNC] = "first sync of a secondary",
+    [REACH_PAIR_DIFFERENCE] = "sync by difference",
     [REACH_PAIR_STREAMED] = "run of the WAL applied",
     [REACH_PAIR_REPEATED] = "run of the WAL repeated",
     [REACH_PAIR_GAP] = "gap in the WAL refused",

@@ -43,7 +43,8 @@ struct pair {
     uint64_t began_at[PAIR_EPOCHS_MAX];   /* by epoch: version at the promotion */
     uint64_t confirmed[SITES];            /* newest version that the site has told to have stored */
     uint64_t genesis;
-    bool calm; /* faults are over: the operator only mends */
+    bool blurred; /* versions of keys may differ since a difference sync after a failover */
+    bool calm;    /* faults are over: the operator only mends */
 };
 
 /* What an operator sees at the ready leader of a site. */
@@ -96,6 +97,8 @@ void pair_link_away(struct pair *p, uint64_t ns);
  * sealed. */
 bool pair_sync_root(struct pair *p, struct node *primary);
 void pair_sync_start(struct pair *p);
+/* The next sync is needed because the ring was overrun: both sites have one history. */
+void pair_sync_behind(struct pair *p);
 /* Go on with the sync of a secondary that is syncing. */
 void pair_sync_step(struct pair_sync *s, const struct pair_view *secondary);
 void pair_load_start(struct pair *p);

@@ -1,51 +1,22 @@
 /* A sync in a pair: the whole state of the primary at one version, staged on the secondary through
  * its log and swapped in at that version, as cluster/dr/follow/sync.c does. Between the steps time
  * passes: leaders die, the role changes, and the sync begins anew. */
-#include "pair.h"
+#include "pair_sync.h"
+
 #include "sim_mem.h"
 
+#include "cluster/dr/diff/dr_diff.h"
 #include "crypto/box.h"
 #include "raft/txn/rlog_content.h"
-#include "state/state_dr.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum { TXN_BYTES_MAX = 32 * 1024, PIECE_BYTES_MAX = 5000 };
-
-/* A part of the content. */
-struct part {
-    bool newest; /* a newest version at `key`; else a key */
-    uint64_t created, modified;
-    size_t key_bytes, value_bytes;
-    uint8_t bytes[]; /* key, value */
-};
-
-enum phase { PHASE_REST, PHASE_AIM, PHASE_BEGIN, PHASE_STAGE, PHASE_SWAP };
-
-struct pair_sync {
-    struct pair_call call;
-    struct pair *pair;
-    enum phase phase;
-    bool under_way;
-    struct node *node; /* the secondary's leader at the beginning */
-    uint64_t process;
-    struct dr_role role; /* as the secondary had it */
-    uint64_t role_at;
-    uint64_t target, tree;
-    int64_t time_ms;
-    struct part **parts;
-    size_t n, cap, at, next;
-    struct state_dr_source source;
-    uint8_t *content;
-    size_t content_bytes;
-    struct secret root; /* of the activation, until its sync has ended */
-    bool has_root;
-};
+enum { TXN_BYTES_MAX = 32 * 1024, PIECE_BYTES_MAX = 5000, DIFF_PERMILLE = 700 };
 
 /* The primary's side. */
 
-static enum status take_piece(void *ctx, struct bytes piece)
+enum status pair_sync_piece(void *ctx, struct bytes piece)
 {
     struct pair_sync *s = ctx;
     s->content = sim_grow(s->content, s->content_bytes + piece.len);
@@ -54,8 +25,8 @@ static enum status take_piece(void *ctx, struct bytes piece)
     return ST_OK;
 }
 
-static void part_add(struct pair_sync *s, const struct part *head, struct bytes key,
-                     struct bytes value)
+void pair_sync_add(struct pair_sync *s, const struct part *head, struct bytes key,
+                   struct bytes value)
 {
     struct part *part = sim_alloc(sizeof *part + key.len + value.len);
     *part = *head;
@@ -84,17 +55,20 @@ static void on_key(void *ctx, const struct store_item *item)
     const struct part head = {.created = item->created, .modified = item->modified};
     if (!rlog_txn_stage_valid(item))
         core_fail(s->pair->core, "a key of a sync cannot be staged");
-    part_add(s, &head, item->key, item->value);
-    if (!bytes_eq(item->key, BYTES(RLOG_REPLICATED)) &&
+    if (s->diff != NULL && !dr_diff_got(s->diff, item))
+        core_fail(s->pair->core, "a key of a difference was not asked for");
+    pair_sync_add(s, &head, item->key, item->value);
+    if (s->diff == NULL && !bytes_eq(item->key, BYTES(RLOG_REPLICATED)) &&
         state_dr_source_add(&s->source, item->key, item->value) != ST_OK)
         core_fail(s->pair->core, "out of memory");
 }
 
 static void on_newest(void *ctx, struct bytes at, uint64_t version)
 {
-    const struct part head = {.newest = true, .modified = version};
-    if (at.len >= sizeof RLOG_REPLICATED - 1 && version > 0)
-        part_add(ctx, &head, at, (struct bytes){0});
+    struct pair_sync *s = ctx;
+    const struct part head = {.kind = PART_NEWEST, .modified = version};
+    if (at.len >= sizeof RLOG_REPLICATED - 1 && version > s->floor)
+        pair_sync_add(s, &head, at, (struct bytes){0});
 }
 
 static void drop(struct pair_sync *s)
@@ -107,11 +81,11 @@ static void drop(struct pair_sync *s)
     free(s->content);
     s->content = NULL;
     s->n = s->at = s->next = s->content_bytes = 0;
-    s->phase = PHASE_REST;
+    s->phase = SYNC_REST;
 }
 
 /* Content arrives in pieces that are cut anywhere. */
-static void read_content(struct pair_sync *s)
+void pair_sync_read(struct pair_sync *s)
 {
     const struct rlog_content_visit visit = {on_header, on_key, on_newest, s};
     struct rlog_content *content;
@@ -140,12 +114,12 @@ static bool fetch(struct pair_sync *s, struct node *from)
         dump.replicated_only = true;
         s->target = dump.version;
         s->time_ms = dump.time_ms;
-        st = rlog_machine_dump_run(&dump, take_piece, s);
+        st = rlog_machine_dump_run(&dump, pair_sync_piece, s);
         rlog_machine_dump_end(&dump);
     }
     (void)sim_env_leave(&from->env); /* it did nothing that ends a process */
     if (st == ST_OK)
-        read_content(s);
+        pair_sync_read(s);
     return st == ST_OK;
 }
 
@@ -156,6 +130,7 @@ bool pair_sync_root(struct pair *p, struct node *primary)
     struct buf box = {0};
     unsigned owner = sim_mem_owner(0);
     secret_done(&s->root);
+    s->behind = false; /* another primary, for all that is known */
     enum status st = box_key_new(&key);
     if (st == ST_OK)
         st = barrier_hand_over(primary->barrier, key.public_key, BYTES("sim"), &box);
@@ -190,8 +165,10 @@ static void stage_parts(struct pair_sync *s, struct rlog_txn_builder *b)
         const struct part *part = s->parts[s->next];
         struct bytes key = bytes_of(part->bytes, part->key_bytes);
         struct bytes value = bytes_of(part->bytes + part->key_bytes, part->value_bytes);
-        if (part->newest)
+        if (part->kind == PART_NEWEST)
             rlog_txn_stage_newest(b, key, part->modified);
+        else if (part->kind == PART_DELETE)
+            rlog_txn_stage_delete(b, key);
         else
             rlog_txn_stage_put(b, key, value, part->created, part->modified);
         bytes += key.len + value.len;
@@ -203,7 +180,9 @@ static enum status stage_swap(struct pair_sync *s, struct node *n, struct rlog_t
     struct buf record = {0};
     struct reason why = {{0}};
     struct dr_role done = s->role;
-    rlog_txn_stage_swap_floor(b, s->target, s->time_ms, 0);
+    if (s->by_diff && !pair_diff_check(s, n))
+        return ST_CONFLICT;
+    rlog_txn_stage_swap_floor(b, s->target, s->time_ms, s->floor);
     const struct state_dr_adopt adopt = {
         .store = rlog_store(n->rlog),
         .barrier = n->barrier,
@@ -214,7 +193,7 @@ static enum status stage_swap(struct pair_sync *s, struct node *n, struct rlog_t
         .version = s->target,
         .now_ms = rlog_time_ms(n->rlog),
     };
-    enum status st = state_dr_adopt(&adopt, b, &why);
+    enum status st = s->same_keys ? ST_OK : state_dr_adopt(&adopt, b, &why);
     if (st == ST_INVALID) /* a node behind the root key of the activation has served the state */
         core_say(s->pair->core, "%s cannot take over the primary's keys: %s", n->name, why.text);
     TRY(st);
@@ -232,13 +211,15 @@ static enum status build(struct pair_call *call, struct rlog_txn_builder *b)
 {
     struct pair_sync *s = CONTAINER_OF(call, struct pair_sync, call);
     enum status st = ST_OK;
-    if (s->phase == PHASE_BEGIN)
+    if (s->phase == SYNC_BEGIN && s->by_diff)
+        rlog_txn_stage_clone(b);
+    else if (s->phase == SYNC_BEGIN)
         rlog_txn_stage_begin(b);
     else
         rlog_txn_need_stage(b, s->tree);
-    if (s->phase == PHASE_STAGE)
+    if (s->phase == SYNC_STAGE)
         stage_parts(s, b);
-    else if (s->phase == PHASE_SWAP)
+    else if (s->phase == SYNC_SWAP)
         st = stage_swap(s, call->node, b);
     rlog_txn_need_key(b, BYTES(DR_ROLE), s->role_at);
     return st;
@@ -248,6 +229,9 @@ static void synced(struct pair_sync *s)
 {
     struct cluster *site = s->node->cluster;
     core_say(s->pair->core, "%s: synced to version %" PRIu64, s->node->name, s->target);
+    site->tally.reached[REACH_PAIR_DIFFERENCE] += s->by_diff;
+    s->pair->blurred = s->by_diff && (s->pair->blurred || !s->behind);
+    s->behind = false;
     s->has_root = false; /* from now on, links lead to a new root key */
     site->tally.reached[REACH_PAIR_FIRST_SYNC] += !s->role.whole;
     s->pair->confirmed[site->site] = MAX(s->pair->confirmed[site->site], s->target);
@@ -259,20 +243,20 @@ static void on_done(struct pair_call *call, enum status st)
     s->under_way = false;
     if (st != ST_OK) {
         core_say(s->pair->core, "%s: the sync ends: %s", s->node->name, status_name(st));
-        s->phase = PHASE_REST;
+        s->phase = SYNC_REST;
         return;
     }
     switch (s->phase) {
-    case PHASE_AIM: s->phase = PHASE_BEGIN; break;
-    case PHASE_BEGIN:
+    case SYNC_AIM: s->phase = SYNC_BEGIN; break;
+    case SYNC_BEGIN:
         s->tree = call->tree;
-        s->phase = PHASE_STAGE;
+        s->phase = s->n != 0 ? SYNC_STAGE : SYNC_SWAP;
         break;
-    case PHASE_STAGE:
+    case SYNC_STAGE:
         s->at = s->next;
-        s->phase = s->at < s->n ? PHASE_STAGE : PHASE_SWAP;
+        s->phase = s->at < s->n ? SYNC_STAGE : SYNC_SWAP;
         break;
-    default: synced(s); s->phase = PHASE_REST;
+    default: synced(s); s->phase = SYNC_REST;
     }
 }
 
@@ -300,26 +284,30 @@ static void begin(struct pair_sync *s, const struct pair_view *secondary)
         theirs.phase != DR_PHASE_RUNNING || theirs.epoch != secondary->role.epoch ||
         version < secondary->version)
         return;
-    if (!fetch(s, from) || !leads_on(s, secondary))
+    s->floor = 0;
+    s->by_diff = secondary->role.whole && rng_chance(&s->pair->rng, DIFF_PERMILLE);
+    if (!(s->by_diff ? pair_diff_fetch(s, from, secondary->leader) : fetch(s, from)) ||
+        !leads_on(s, secondary))
         return;
+    s->same_keys = s->target == secondary->version;
     s->node = secondary->leader;
     s->process = s->node->process;
     s->role = secondary->role;
-    s->phase = PHASE_AIM;
-    core_say(s->pair->core, "%s: syncing with %s to version %" PRIu64 ", %zu parts", s->node->name,
-             from->name, s->target, s->n);
+    s->phase = SYNC_AIM;
+    core_say(s->pair->core, "%s: syncing with %s to version %" PRIu64 ", %zu parts%s",
+             s->node->name, from->name, s->target, s->n, s->by_diff ? ", by difference" : "");
 }
 
 static void go_on(struct pair_sync *s, const struct pair_view *secondary)
 {
-    bool aims = s->phase == PHASE_AIM;
+    bool aims = s->phase == SYNC_AIM;
     if (secondary->leader != s->node || s->node->process != s->process) {
-        s->phase = PHASE_REST; /* another active node begins anew */
+        s->phase = SYNC_REST; /* another active node begins anew */
         return;
     }
-    if (s->phase == PHASE_BEGIN) {
+    if (s->phase == SYNC_BEGIN) {
         if (secondary->role.epoch != s->role.epoch || secondary->role.target != s->target) {
-            s->phase = PHASE_REST; /* the role changed after the aim */
+            s->phase = SYNC_REST; /* the role changed after the aim */
             return;
         }
         s->role = secondary->role;
@@ -335,10 +323,15 @@ void pair_sync_step(struct pair_sync *s, const struct pair_view *secondary)
 {
     if (s->under_way)
         return;
-    if (s->phase == PHASE_REST)
+    if (s->phase == SYNC_REST)
         begin(s, secondary);
     else
         go_on(s, secondary);
+}
+
+void pair_sync_behind(struct pair *p)
+{
+    p->sync->behind = true;
 }
 
 void pair_sync_start(struct pair *p)
