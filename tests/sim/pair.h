@@ -43,7 +43,7 @@ struct pair {
     uint64_t began_at[PAIR_EPOCHS_MAX];   /* by epoch: version at the promotion */
     uint64_t confirmed[SITES];            /* newest version that the site has told to have stored */
     uint64_t genesis;
-    bool blurred; /* versions of keys may differ since a difference sync after a failover */
+    bool blurred; /* versions of keys may differ: the last sync was of a difference */
     bool calm;    /* faults are over: the operator only mends */
 };
 
@@ -97,8 +97,6 @@ void pair_link_away(struct pair *p, uint64_t ns);
  * sealed. */
 bool pair_sync_root(struct pair *p, struct node *primary);
 void pair_sync_start(struct pair *p);
-/* The next sync is needed because the ring was overrun: both sites have one history. */
-void pair_sync_behind(struct pair *p);
 /* Go on with the sync of a secondary that is syncing. */
 void pair_sync_step(struct pair_sync *s, const struct pair_view *secondary);
 void pair_load_start(struct pair *p);

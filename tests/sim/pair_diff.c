@@ -1,6 +1,7 @@
 /* A difference sync in a pair: the secondary's state is compared with the primary's from the top
  * down (cluster/dr/diff), and a clone of it gets the difference, as cluster/dr/follow/sync_diff.c
- * does. The comparison takes no time here; the changes travel through the log like a whole state. */
+ * does. The comparison takes no time here; the changes travel through the log like a whole state.
+ */
 #include "pair_sync.h"
 
 #include "cluster/dr/diff/dr_diff.h"
@@ -88,7 +89,7 @@ static enum status fetch(struct pair_sync *s, struct node *from, struct node *to
         dump.replicated_only = true;
         s->target = dump.version;
         s->time_ms = dump.time_ms;
-        s->floor = s->behind ? 0 : s->target; /* the histories may differ */
+        s->floor = dr_diff_floor(s->target);
         store_hash(&dump.pin, BYTES(RLOG_REPLICATED), s->tree_root);
         st = s->target >= own.version ? compare(s, &dump, &own) : ST_CONFLICT;
         rlog_machine_dump_end(&dump);

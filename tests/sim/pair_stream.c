@@ -122,10 +122,8 @@ static enum status stage_learn(struct pair_call *call, struct state_txn *txn, in
 static void on_changed(struct pair_call *call, enum status st)
 {
     struct pair_link *l = CONTAINER_OF(call, struct pair_link, call);
-    if (call->stage == stage_resync && st == ST_OK) {
+    if (call->stage == stage_resync && st == ST_OK)
         call->node->cluster->tally.reached[REACH_PAIR_OVERRUN]++;
-        pair_sync_behind(l->pair);
-    }
     l->too_old = 0;
 }
 

@@ -130,7 +130,6 @@ bool pair_sync_root(struct pair *p, struct node *primary)
     struct buf box = {0};
     unsigned owner = sim_mem_owner(0);
     secret_done(&s->root);
-    s->behind = false; /* another primary, for all that is known */
     enum status st = box_key_new(&key);
     if (st == ST_OK)
         st = barrier_hand_over(primary->barrier, key.public_key, BYTES("sim"), &box);
@@ -230,8 +229,7 @@ static void synced(struct pair_sync *s)
     struct cluster *site = s->node->cluster;
     core_say(s->pair->core, "%s: synced to version %" PRIu64, s->node->name, s->target);
     site->tally.reached[REACH_PAIR_DIFFERENCE] += s->by_diff;
-    s->pair->blurred = s->by_diff && (s->pair->blurred || !s->behind);
-    s->behind = false;
+    s->pair->blurred = s->by_diff;
     s->has_root = false; /* from now on, links lead to a new root key */
     site->tally.reached[REACH_PAIR_FIRST_SYNC] += !s->role.whole;
     s->pair->confirmed[site->site] = MAX(s->pair->confirmed[site->site], s->target);
@@ -327,11 +325,6 @@ void pair_sync_step(struct pair_sync *s, const struct pair_view *secondary)
         begin(s, secondary);
     else
         go_on(s, secondary);
-}
-
-void pair_sync_behind(struct pair *p)
-{
-    p->sync->behind = true;
 }
 
 void pair_sync_start(struct pair *p)

@@ -35,10 +35,9 @@ struct pair_sync {
     size_t content_bytes;
     struct secret root; /* of the activation, until its sync has ended */
     bool has_root;
-    struct dr_diff *diff; /* while states are compared */
-    bool by_diff;         /* the tree begins as a clone and gets the difference */
-    bool behind;    /* both have one history: the ring was overrun */
-    bool same_keys; /* of the barrier: there is nothing to adopt */
+    struct dr_diff *diff;  /* while states are compared */
+    bool by_diff;          /* the tree begins as a clone and gets the difference */
+    bool same_keys;        /* of the barrier: there is nothing to adopt */
     uint8_t tree_root[32]; /* Merkle root of the primary at the target */
 };
 
@@ -52,7 +51,8 @@ void pair_sync_read(struct pair_sync *s);
 /* Compare the secondary's state with that of a node of the primary, and fetch the difference.
  * False: not now. */
 bool pair_diff_fetch(struct pair_sync *s, struct node *from, struct node *to);
-/* Whether the staged tree has the primary's root; its keys of the barrier are added to the source. */
+/* Whether the staged tree has the primary's root; its keys of the barrier are added to the source.
+ */
 bool pair_diff_check(struct pair_sync *s, struct node *n);
 
 #endif

@@ -13,11 +13,13 @@
  *    equal digests mean equal keys and values, and no change since, deletions included. Where two
  *    states have one history, they also mean equal versions: a version below that is newer on one
  *    side would be the newest there.
- * 2. Newest versions are compared from `floor` on, and the secondary raises its own to `floor`. The
- *    primary's last restore is a floor by itself. After a failover the histories differ, and one
- *    version can stand for two changes: then `floor` is the version that is wanted, so that newest
- *    versions decide nothing, and none is below the primary's afterwards (PROTOCOL R8d). Key
- *    versions of equal values may differ then: nothing but the key's own cluster reads them.
+ * 2. Newest versions are compared from `floor` on, and the secondary raises its own to `floor`. A
+ *    sync takes dr_diff_floor: newest versions decide nothing, and none is below the primary's
+ *    afterwards (PROTOCOL R8d). A lower floor would not do. After a failover one version can stand
+ *    for two changes. And a node that has started from a snapshot has the floor of an earlier sync
+ *    in its nodes alone: a key that is put again forgets it there, and the nodes of the secondary
+ *    would differ. Key versions of equal values may differ: nothing but the key's own cluster reads
+ *    them.
  * 3. The changes are, in this order: put what was fetched, with its newest versions; delete; raise
  *    newest versions. A key that is deleted before its neighbour is put would leave its newest
  *    version to another node than on the primary.
@@ -37,6 +39,12 @@ enum {
     DR_DIFF_BYTES_MAX = 64 * 1024 * 1024,  /* of places that a secondary remembers */
     DR_DIFF_WANTS_MAX = 16 * 1024 * 1024,  /* bytes of places that a primary takes */
 };
+
+/* The floor of a sync to `version`. */
+static inline uint64_t dr_diff_floor(uint64_t version)
+{
+    return version;
+}
 
 /* The primary's side. Any thread. */
 

@@ -28,8 +28,7 @@ enum follow_verdict {
     FOLLOW_DIVERGED, /* the primary wrote something else under our version */
 };
 
-/* Why this term's last stream ended with a sync. Newest versions of both states can be compared
- * unless the cause is not known, as after a failover (dr_diff.h). */
+/* Why this term's last stream ended with a sync. */
 enum follow_cause {
     FOLLOW_APART,   /* not known: the histories may differ */
     FOLLOW_BEHIND,  /* the primary has no records for this version any more */

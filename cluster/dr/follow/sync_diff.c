@@ -58,13 +58,11 @@ static enum status take_begin(struct diff *d)
         return frame.type == DR_REFUSE ? ST_DENIED : ST_INVALID;
     y->target = frame.diff_begin.version;
     y->time_ms = frame.diff_begin.time_ms;
-    y->floor = frame.diff_begin.floor;
     if (y->target == 0 || y->target > RLOG_VERSION_MAX)
         return ST_INVALID;
-    if (y->f->because != FOLLOW_APART)
-        return ST_OK;
-    y->floor = y->target;
-    d->fork = frame.diff_begin.fork;
+    y->floor = dr_diff_floor(y->target);
+    if (y->f->because == FOLLOW_APART)
+        d->fork = frame.diff_begin.fork;
     return ST_OK;
 }
 
@@ -72,7 +70,8 @@ static enum status ask_once(struct diff *d, struct bytes question)
 {
     struct sync *y = &d->sync;
     struct dr_frame frame;
-    TRY(dr_conn_send_list(y->f->conn, DR_DIFF_ASK, question, y->f->because == FOLLOW_APART,
+    /* true: newest versions are not compared, as the floor is the version of the sync */
+    TRY(dr_conn_send_list(y->f->conn, DR_DIFF_ASK, question, true,
                           dr_conn_now_ms() + FOLLOW_SEND_MS));
     while (dr_diff_waits(y->diff)) {
         TRY(follow_receive(y->f, &frame));
