@@ -147,7 +147,8 @@ static void check_equal(const struct pair *p, const struct store_pin *primary,
     store_hash(secondary, shared, ours);
     if (memcmp(theirs, ours, sizeof ours) != 0)
         core_fail(p->core, "the sites differ at version %" PRIu64, primary->version);
-    if (!p->blurred && check_versions_hash(primary, shared) != check_versions_hash(secondary, shared))
+    if (!p->blurred &&
+        check_versions_hash(primary, shared) != check_versions_hash(secondary, shared))
         core_fail(p->core, "the sites differ in the versions of keys at version %" PRIu64,
                   primary->version);
     if (!newest_cover(primary, secondary))
