@@ -90,6 +90,8 @@ enum status dr_check_run(struct dr *dr, bool mend, struct dr_check *ret_check)
     enum status st = begin_check(&r, MAX(store_count(&pin, BYTES("")), (uint64_t)1));
     if (st == ST_OK) {
         st = check_trees(&r, &pin, ret_check);
+        if (mend)
+            atomic_store(&dr->host->root_mended, true);
         ret_check->ended_ms = dr->host->calls->time_ms(dr->host);
         end_check(&r, st, ret_check);
     }

@@ -140,15 +140,16 @@ struct part_host {
     bool removed;         /* set by bootstrap: this node is no member any more */
     /* this cluster follows another one, or was superseded: no duty and no service runs */
     bool dr_secondary;
-    bool dr_follows;      /* this cluster follows another one */
-    struct dr *dr;        /* the part of disaster recovery, for services of modules */
+    bool dr_follows; /* this cluster follows another one */
+    struct dr *dr;   /* the part of disaster recovery, for services of modules */
     bool stopping, replica_closed;
     /* set by feature: the cluster's level; 0: not known yet. Any thread */
     _Atomic uint16_t feature;
     /* audit devices are enabled and none of this node takes records, so requests fail here; any
      * thread */
     _Atomic bool mute;
-    _Atomic bool running; /* whether `rlog` is set; any thread */
+    _Atomic bool root_mended; /* hashes were stored anew: the root is computed again; any thread */
+    _Atomic bool running;     /* whether `rlog` is set; any thread */
     /* a thread of this node fills a staged tree, which no other may drop; any thread */
     _Atomic bool staging;
 };

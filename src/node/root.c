@@ -1,6 +1,6 @@
 /* Apply computes no hashes. A worker hashes a pinned version when the state stops changing, or
- * every few seconds while the state changes. A secondary may replace its state without a new version,
- * so there every entry counts. */
+ * every few seconds while the state changes. A secondary may replace its state without a new
+ * version, so there every entry counts; and hashes that were mended count everywhere. */
 #include "node/root.h"
 
 /* least time between two computations while the state keeps changing */
@@ -31,7 +31,7 @@ static void root_tick(void *self)
     const struct node_status *s = &r->board->status;
     uint64_t now = env_mono_ms(r->host->env), version = s->version;
     bool rests = version == r->seen_version;
-    bool is_known = version == s->root_version &&
+    bool is_known = version == s->root_version && !atomic_load(&r->host->root_mended) &&
                     (!dr_is_secondary(&s->dr) || s->applied_index == r->hashed_index);
     ASSERT(!r->host->stopping);
     r->seen_version = version;
@@ -40,6 +40,7 @@ static void root_tick(void *self)
         return;
     if (store_pin(rlog_store(r->host->rlog), "merkle root", 0, &r->pin) != ST_OK)
         return; /* every pin is in use: the next tick tries again */
+    atomic_store(&r->host->root_mended, false);
     r->hashed_index = s->applied_index;
     r->hashing = true;
     r->work = (struct env_work){.run = hash_run, .done = hash_done, .lane = LANE_BULK};
