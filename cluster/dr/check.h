@@ -1,8 +1,8 @@
-/* Checks of the hashes that a node keeps in its tree: each is computed again from what it stands for,
- * at a pinned version, without locks. A thread that may block calls.
+/* Checks of the hashes that a node keeps in its tree: each is computed again from what it stands
+ * for, at a pinned version, without locks. A thread that may block calls.
  *
- * A value that was damaged in memory after its hash was stored is found by this alone: the root goes
- * on being that of the whole value. Mending stores the hash of what is there, so that the next
+ * A value that was damaged in memory after its hash was stored is found by this alone: the root
+ * goes on being that of the whole value. Mending stores the hash of what is there, so that the next
  * comparison of the roots of a pair finds the damage, and the secondary repairs itself. */
 #ifndef HOLDFAST_CLUSTER_DR_CHECK_H
 #define HOLDFAST_CLUSTER_DR_CHECK_H
@@ -16,7 +16,7 @@ enum { DR_CHECK_NAMED = 8 };
 struct dr_check_tree {
     bool corrupted; /* the root of the segment, or anything below */
     uint8_t root[DR_ROOT_BYTES];
-    uint64_t n; /* nodes with a wrong hash */
+    uint64_t n;                /* nodes with a wrong hash */
     uint8_t subpages[256][32]; /* a bit for each */
 };
 

@@ -59,6 +59,23 @@ static void take_role(struct dr *d, const struct store_pin *pin)
     rlog_wal_switch(rlog_wal(d->host->rlog), role.mode == DR_MODE_PRIMARY || dr_was_demoted(&role));
 }
 
+/* Follow the settings of a primary. A node that is not active has no replies that wait. */
+static void take_settings(struct dr *d, const struct store_pin *pin)
+{
+    struct dr_settings settings;
+    if (dr_settings_at(pin, &settings) != ST_OK) {
+        trace(TRACE_ERROR, "dr", "the record of the DR settings is malformed: sync mode is off");
+        settings = (struct dr_settings){.sync_timeout_ms = DR_SYNC_TIMEOUT_MS};
+    }
+    bool primary = d->role.mode == DR_MODE_PRIMARY;
+    d->sync = primary && settings.sync;
+    atomic_store(&d->bandwidth, primary ? settings.bandwidth : 0);
+    if (d->sync && d->role.phase == DR_PHASE_SUPERSEDED)
+        dr_hold_supersede(&d->holds);
+    else
+        dr_hold_set(&d->holds, d->sync, settings.sync_timeout_ms);
+}
+
 /* Let the cluster port trust the certificates that this primary signs for its secondaries. */
 static void trust(struct dr *d, const struct store_pin *pin)
 {
@@ -115,18 +132,36 @@ static void dr_changed(void *self, const struct rlog_status *raft)
     note_addresses(d, raft);
     if (store_pin(rlog_store(d->host->rlog), "dr", 0, &pin) != ST_OK)
         return; /* every pin is in use: the next tick tries again */
-    uint64_t version = dr_role_version(&pin) + 1;
+    uint64_t version = dr_role_version(&pin) + 1, settings = dr_settings_version(&pin) + 1;
     if (version != d->seen)
         take_role(d, &pin);
+    if (version != d->seen || settings != d->set_seen)
+        take_settings(d, &pin);
     d->seen = version;
+    d->set_seen = settings;
     trust(d, &pin);
     list_known(d, &pin);
     store_unpin(&pin);
 }
 
+/* Replies that wait for a secondary: fall back in time, and let go of those of a former term. */
+static void tick_holds(struct dr *d)
+{
+    struct rlog_wal_stats wal;
+    struct env *env = d->host->env;
+    if (!atomic_load(&d->holds.on) || d->host->rlog == NULL)
+        return;
+    rlog_wal_stats(rlog_wal(d->host->rlog), &wal);
+    dr_hold_tick(&d->holds, wal.last, env_mono_ms(env), env_wall_ms(env));
+    if (d->host->active_term == 0)
+        dr_hold_release(&d->holds);
+}
+
 static void dr_tick(void *self)
 {
-    dr_serve_reap(self);
+    struct dr *d = self;
+    dr_serve_reap(d);
+    tick_holds(d);
 }
 
 static enum status dr_start(void *self, struct part_host *host)
@@ -139,6 +174,7 @@ static enum status dr_start(void *self, struct part_host *host)
     TRY(dr_live_init(&d->live));
     TRY(dr_epochs_init(&d->epochs));
     TRY(dr_renewal_init(&d->renewal));
+    TRY(dr_holds_init(&d->holds));
     d->open = pthread_mutex_init(&d->lock, NULL) == 0;
     return d->open ? ST_OK : ST_NOMEM;
 }
@@ -146,6 +182,7 @@ static enum status dr_start(void *self, struct part_host *host)
 static bool dr_stop(void *self)
 {
     struct dr *d = self;
+    dr_hold_set(&d->holds, false, 0);
     dr_serve_cancel(d);
     dr_serve_reap(d);
     return dr_serve_rests(d);
@@ -156,6 +193,7 @@ void dr_done(struct dr *d)
     dr_live_done(&d->live);
     dr_epochs_done(&d->epochs);
     dr_renewal_done(&d->renewal);
+    dr_holds_done(&d->holds);
     if (d->open)
         (void)pthread_mutex_destroy(&d->lock); /* no thread holds the lock */
     d->open = false;

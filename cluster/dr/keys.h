@@ -6,6 +6,7 @@
 
 #define DR_PREFIX STATE_LOCAL "dr/"
 #define DR_ROLE DR_PREFIX "role"
+#define DR_SETTINGS DR_PREFIX "settings"
 #define DR_FOLLOWING RLOG_FOLLOWING
 /* Of a promoted cluster: the version of its state at the promotion, decimal. Writes of the former
  * primary above this version never reached this cluster. */

@@ -104,7 +104,7 @@ int64_t dr_live_age_ms(const struct dr_facts *facts, uint64_t now_ms)
     return (int64_t)(MAX(now_ms, facts->settled_ms) - facts->settled_ms);
 }
 
-void dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *source)
+bool dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *source)
 {
     struct dr_facts *facts = dr_live_begin(live);
     bool known = facts->conflict.epoch == epoch;
@@ -119,6 +119,7 @@ void dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *source)
               "conflict: %s tells that another cluster of this set is a primary of epoch %" PRIu64
               ". Nothing is discarded. Demote one of the two, and make it follow the other",
               source, epoch);
+    return !known;
 }
 
 void dr_live_agree(struct dr_live *live)

@@ -122,8 +122,9 @@ struct dr_peer *dr_live_peer(struct dr_facts *facts, const char *id, const char 
 /* Keep where the other node says that people find it; both texts of a valid frame. */
 void dr_live_set_place(struct dr_peer *peer, struct bytes api, struct bytes cluster);
 
-/* There is another primary of the set, as `source` told, whose epoch is not below ours. */
-void dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *source);
+/* There is another primary of the set, as `source` told, whose epoch is not below ours. True: that
+ * is news. */
+bool dr_live_conflict(struct dr_live *live, uint64_t epoch, const char *source);
 /* There is no conflict any more. */
 void dr_live_agree(struct dr_live *live);
 /* The conflict that lasts at `now_ms`, monotonic; NULL: none. */

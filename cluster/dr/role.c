@@ -228,6 +228,7 @@ enum status dr_role_demote(struct state_txn *txn, int64_t now_ms, struct reason 
      * they still fetch the last writes, and announce higher epochs. The link of a cluster that was
      * promoted once: if it is promoted again, it announces its epoch by it. */
     TRY(state_put_raw(txn, BYTES(DR_FOLLOWING), BYTES("")));
+    TRY(state_delete(txn, BYTES(DR_SETTINGS)));
     return stage(txn, &role);
 }
 

@@ -16,6 +16,7 @@ enum {
     BRIEF_WAITS = 128,
     BRIEF_SECONDARY = 256,
     BRIEF_SUPERSEDED = 512,
+    BRIEF_DR_SYNC = 1024,
     BRIEF_FEATURE_SHIFT = 16, /* position of the feature level, which stands above the flags */
 };
 
@@ -28,6 +29,7 @@ static void board_publish_brief(struct board *board)
                      (b.removed ? BRIEF_REMOVED : 0u) | (b.leads ? BRIEF_LEADS : 0u) |
                      (b.no_quorum ? BRIEF_NO_QUORUM : 0u) | (b.waits ? BRIEF_WAITS : 0u) |
                      (b.secondary ? BRIEF_SECONDARY : 0u) | (b.superseded ? BRIEF_SUPERSEDED : 0u) |
+                     (b.dr_sync ? BRIEF_DR_SYNC : 0u) |
                      ((unsigned)b.feature << BRIEF_FEATURE_SHIFT));
 }
 
@@ -45,6 +47,7 @@ struct node_brief board_brief(const struct board *board)
         .waits = (bits & BRIEF_WAITS) != 0,
         .secondary = (bits & BRIEF_SECONDARY) != 0,
         .superseded = (bits & BRIEF_SUPERSEDED) != 0,
+        .dr_sync = (bits & BRIEF_DR_SYNC) != 0,
         .feature = (uint16_t)(bits >> BRIEF_FEATURE_SHIFT),
     };
 }

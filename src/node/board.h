@@ -26,6 +26,7 @@ struct node_status {
     int64_t cluster_time_ms; /* cluster time of the last applied entry; 0 before the first entry */
     int64_t active_since_ms; /* when this node became active, by its wall clock; 0: not active */
     struct dr_role dr;       /* role of the cluster in disaster recovery */
+    bool dr_sync;            /* a DR primary whose replies to writes wait for a secondary */
     uint64_t root_version;   /* version of the last computed Merkle root */
     uint8_t root[32];        /* last computed Merkle root; all zero before the first */
     struct rlog_status raft;
@@ -36,6 +37,7 @@ struct node_brief {
     bool initialized, sealed, active, perf_standby, removed, waits, no_quorum;
     bool secondary;   /* this cluster is a DR secondary */
     bool superseded;  /* this cluster is a DR primary that refuses writes */
+    bool dr_sync;     /* replies to writes wait for a secondary */
     bool leads;       /* this node leads: `leader_name` is its own name */
     uint16_t feature; /* feature level of the cluster; 0 before this node knows it */
 };
@@ -52,6 +54,7 @@ static inline struct node_brief node_brief_of(const struct node_status *s)
         .feature = s->raft.feature,
         .secondary = s->dr.mode == DR_MODE_SECONDARY,
         .superseded = s->dr.phase == DR_PHASE_SUPERSEDED,
+        .dr_sync = s->dr_sync,
         .leads = s->leader_name[0] != '\0' && strcmp(s->leader_name, s->name) == 0,
     };
 }

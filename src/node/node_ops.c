@@ -80,6 +80,21 @@ static void get_dr_facts(struct node *node, struct dr_facts *ret_facts)
     dr_live_get(&node->dr.live, ret_facts);
 }
 
+static bool begin_hold(struct node *node, struct dr_hold *hold, uint64_t now_ms)
+{
+    return dr_hold_begin(&node->dr.holds, hold, now_ms);
+}
+
+static void get_hold_facts(struct node *node, struct dr_hold_facts *ret_facts)
+{
+    dr_hold_get(&node->dr.holds, ret_facts);
+}
+
+static const struct dr_counts *get_counts(const struct node *node)
+{
+    return &node->dr.counts;
+}
+
 static enum status read_lost(struct node *node, const char *name, uint64_t from,
                              bool (*each)(void *ctx, const struct dr_lost_write *write), void *ctx)
 {
@@ -174,6 +189,9 @@ const struct node_ops node_ops = {
     .heard_ms = get_heard_ms,
     .peers = list_peers,
     .dr_facts = get_dr_facts,
+    .dr_hold = begin_hold,
+    .dr_hold_facts = get_hold_facts,
+    .dr_counts = get_counts,
     .dr_check = check_hashes,
     .dr_drill = run_drill,
     .dr_lost = read_lost,

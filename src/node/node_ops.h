@@ -47,6 +47,11 @@ struct node_ops {
 
     /* The link of disaster recovery, as this node knows it (cluster/dr/live.h). Any thread. */
     void (*dr_facts)(struct node *node, struct dr_facts *ret_facts);
+    /* dr_hold_begin: wait for a secondary, and dr_hold_get. */
+    bool (*dr_hold)(struct node *node, struct dr_hold *hold, uint64_t now_ms);
+    void (*dr_hold_facts)(struct node *node, struct dr_hold_facts *ret_facts);
+    /* The counters of the link (counts.h). */
+    const struct dr_counts *(*dr_counts)(const struct node *node);
     /* dr_lost_read, the same. */
     enum status (*dr_lost)(struct node *node, const char *name, uint64_t from,
                            bool (*each)(void *ctx, const struct dr_lost_write *write), void *ctx);

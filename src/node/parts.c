@@ -100,7 +100,7 @@ void node_parts_wire(struct node *n)
     n->unseal.opened = on_opened;
     n->unseal.opened_ctx = &n->enroll;
     n->unseal.board = n->quorum.board = n->role.board = n->root.board = &n->board;
-    n->role.dr = &n->dr.role;
+    n->role.dr = &n->dr;
     n->role.performance_standby = o->performance_standby;
     n->peer_unseal.enabled = o->peer_unseal;
     n->peer_unseal.seal = (struct peer_unseal_seal){&n->unseal, peer_wanted, peer_open};

@@ -88,7 +88,8 @@ static bool publish_role(struct role *r, const struct rlog_status *raft,
     s->sealed = sealed;
     s->active = active;
     s->removed = r->host->removed;
-    s->dr = *r->dr;
+    s->dr = r->dr->role;
+    s->dr_sync = r->dr->sync;
     s->has_leader = leader != NULL;
     s->perf_standby =
         !s->active && !sealed && s->has_leader && r->performance_standby && !r->host->mute;
@@ -138,7 +139,7 @@ bool role_applied(struct role *r, uint64_t index, uint64_t version)
     if (store_pin(rlog_store(r->host->rlog), "node", 0, &pin) != ST_OK)
         return false; /* every pin is in use: the next tick tries again */
     uint64_t core = store_newest(&pin, BYTES("s/core/")) + store_newest(&pin, BYTES("l/core/")) +
-                    dr_role_version(&pin);
+                    dr_role_version(&pin) + dr_settings_version(&pin);
     store_unpin(&pin);
     board_applied(r->board, index, version);
     bool changed = core != r->core_version;

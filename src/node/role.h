@@ -8,7 +8,7 @@
 struct role {
     struct part_host *host;
     struct board *board;
-    const struct dr_role *dr; /* the role of the cluster in disaster recovery */
+    const struct dr *dr;      /* the role of the cluster in disaster recovery */
     bool performance_standby; /* whether this node serves reads as a standby */
     uint64_t core_version;    /* local version at which the core records were read */
     uint64_t announced_term;  /* term of the last proposed leader record; 0: none */

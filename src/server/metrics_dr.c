@@ -107,6 +107,16 @@ static void put_ring(struct metric_out *out, const struct rlog_wal_stats *ring)
                ring->base + 1);
 }
 
+/* The certificate of this secondary, on the node that follows. */
+static void put_certificate(struct metric_out *out, const struct dr_facts *facts)
+{
+    if (facts->cert_ends_s == 0)
+        return;
+    metric_one(out, "holdfast_dr_certificate_expiry_time_seconds", METRIC_GAUGE,
+               "On a secondary: end of its certificate for the primary, in seconds since 1970.",
+               (uint64_t)MAX(facts->cert_ends_s, (int64_t)0));
+}
+
 static void put_link(struct metric_out *out, const struct dr_facts *facts,
                      const struct node_status *status, uint64_t now_ms)
 {
@@ -136,6 +146,32 @@ static void put_link(struct metric_out *out, const struct dr_facts *facts,
                "On a secondary: keys that the sync under way has received.", facts->sync.done);
 }
 
+/* The sync mode; its replies wait on the active node. */
+static void put_sync_mode(struct metric_out *out, const struct dr_hold_facts *holds)
+{
+    bool fallen = holds->phase == DR_HOLDS_FALLEN_BACK;
+    ASSERT(holds->phase <= DR_HOLDS_SUPERSEDED);
+    ASSERT(holds->waiting == 0 || holds->phase == DR_HOLDS_CONFIRMING);
+    metric_one(out, "holdfast_dr_sync_mode_enabled", METRIC_GAUGE,
+               "1 on a primary in sync mode: replies to writes wait for a secondary.",
+               holds->phase == DR_HOLDS_CONFIRMING || fallen);
+    metric_one(out, "holdfast_dr_sync_mode_fallen_back", METRIC_GAUGE,
+               "1 while writes are acknowledged without a secondary, because none confirmed in "
+               "time.",
+               fallen);
+    metric_one(out, "holdfast_dr_sync_mode_waiting", METRIC_GAUGE,
+               "Replies that wait for a secondary now.", holds->waiting);
+    metric_one(out, "holdfast_dr_sync_mode_falls_total", METRIC_COUNTER,
+               "Times that no secondary confirmed a write in time.", holds->falls);
+    metric_start(
+        out, "holdfast_dr_sync_mode_writes_total", METRIC_COUNTER,
+        "Writes in sync mode: confirmed by a secondary before the reply, not confirmed, or "
+        "superseded, with an unknown outcome.");
+    metric_value(out, "result=\"confirmed\"", holds->confirmed);
+    metric_value(out, "result=\"unconfirmed\"", holds->unconfirmed);
+    metric_value(out, "result=\"superseded\"", holds->superseded);
+}
+
 static void put_role(struct metric_out *out, const struct dr_role *role)
 {
     static const char *const modes[] = {[DR_MODE_DISABLED] = "mode=\"disabled\"",
@@ -162,6 +198,7 @@ void metrics_dr(struct metric_out *out, struct server *s, const struct node_stat
 {
     struct rlog_wal_stats ring;
     struct dr_facts facts;
+    struct dr_hold_facts holds;
     uint64_t now_ms = env_mono_ms(s->env);
     put_role(out, &status->dr);
     if (status->dr.mode == DR_MODE_DISABLED)
@@ -169,8 +206,19 @@ void metrics_dr(struct metric_out *out, struct server *s, const struct node_stat
     node_ops.dr_facts(s->node, &facts);
     rlog_wal_stats(rlog_wal(node_rlog(s->node)), &ring);
     put_ring(out, &ring);
-    if (dr_is_secondary(&status->dr))
+    if (dr_is_secondary(&status->dr)) {
         put_link(out, &facts, status, now_ms);
-    else
+        put_certificate(out, &facts);
+    } else {
         put_secondaries(out, &facts, &ring, now_ms);
+        metric_one(out, "holdfast_dr_conflict", METRIC_GAUGE,
+                   "1 while another primary of the set is heard whose epoch is not below ours.",
+                   dr_live_conflict_of(&facts, now_ms) != NULL);
+    }
+    node_ops.dr_hold_facts(s->node, &holds);
+    if (status->dr.mode == DR_MODE_PRIMARY)
+        put_sync_mode(out, &holds);
+    const struct dr_counts *counts = node_ops.dr_counts(s->node);
+    metrics_dr_counts(out, counts, dr_is_secondary(&status->dr));
+    metrics_dr_aliases(out, status, &facts, &ring, counts);
 }

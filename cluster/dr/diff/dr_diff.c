@@ -33,10 +33,11 @@ struct dr_diff {
     struct dr_diff_last last; /* the key that came last */
 };
 
-static void keys_add(struct dr_diff *d, struct dr_diff_keys *list, struct bytes key, uint64_t number)
+static void keys_add(struct dr_diff *d, struct dr_diff_keys *list, struct bytes key,
+                     uint64_t number)
 {
-    size_t have = d->queue.items.len + d->wants.items.len + d->deleted.items.len +
-                  d->newest.items.len;
+    size_t have =
+        d->queue.items.len + d->wants.items.len + d->deleted.items.len + d->newest.items.len;
     if (d->st == ST_OK && have + key.len > DR_DIFF_BYTES_MAX)
         d->st = ST_TOO_BIG;
     if (d->st != ST_OK)
@@ -219,9 +220,9 @@ static void compare_node(struct dr_diff *d, struct node *n)
     if (n->newest > d->in.floor)
         keys_add(d, &d->newest, node, n->newest);
     /* The key of the segment has no value, and a version that a restore sets: always fetch it. */
-    if (n->has_own && (bytes_eq(node, BYTES(RLOG_REPLICATED)) ||
-                       !store_shape_key(d->in.pin, node, &ours) ||
-                       !digest_equal(d, &ours, n->own.data)))
+    if (n->has_own &&
+        (bytes_eq(node, BYTES(RLOG_REPLICATED)) || !store_shape_key(d->in.pin, node, &ours) ||
+         !digest_equal(d, &ours, n->own.data)))
         note_want(d, node, true);
     if (n->bytes.len != 0)
         compare_children(d, n);

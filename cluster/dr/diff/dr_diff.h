@@ -1,5 +1,5 @@
-/* The keys that differ between two states, found by comparing the hashes of their nodes from the top
- * down. Bytes in and bytes out: the link carries them (WIRE.md), a test plays both sides.
+/* The keys that differ between two states, found by comparing the hashes of their nodes from the
+ * top down. Bytes in and bytes out: the link carries them (WIRE.md), a test plays both sides.
  *
  *   secondary, at a pin of its own state          primary, at a pin of the version that is wanted
  *   dr_diff_ask:  places to open            ────▶ dr_diff_answer
@@ -34,10 +34,10 @@
 
 enum {
     DR_DIFF_DIGEST_BYTES = 16,
-    DR_DIFF_ASKS_MAX = 1024,               /* places in one question */
-    DR_DIFF_PIECE_BYTES = 128 * 1024,      /* an answer is cut into pieces of about this size */
-    DR_DIFF_BYTES_MAX = 64 * 1024 * 1024,  /* of places that a secondary remembers */
-    DR_DIFF_WANTS_MAX = 16 * 1024 * 1024,  /* bytes of places that a primary takes */
+    DR_DIFF_ASKS_MAX = 1024,              /* places in one question */
+    DR_DIFF_PIECE_BYTES = 128 * 1024,     /* an answer is cut into pieces of about this size */
+    DR_DIFF_BYTES_MAX = 64 * 1024 * 1024, /* of places that a secondary remembers */
+    DR_DIFF_WANTS_MAX = 16 * 1024 * 1024, /* bytes of places that a primary takes */
 };
 
 /* The floor of a sync to `version`. */

@@ -1,7 +1,7 @@
 /* The primary's side.
  *
- *   question   varint n, n × place              place   varint shared, varint 2 × length + flag, rest
- *   nodes      varint n, n × node               wants   varint n, n × place; flag: one key alone
+ *   question   varint n, n × place              place   varint shared, varint 2 × length + flag,
+ * rest nodes      varint n, n × node               wants   varint n, n × place; flag: one key alone
  *   node       u8 0: no key is there
  *              u8 1: one key
  *              u8 2, block edge, varint newest, u8 own, digest of the own value if own is 1,
@@ -97,7 +97,7 @@ static void put_node(struct answer *a, const struct store_pin *pin, struct bytes
 }
 
 static enum status flush_nodes(struct answer *a, enum status (*send)(void *ctx, struct bytes nodes),
-                         void *ctx)
+                               void *ctx)
 {
     CLEANUP(buf_done) struct buf piece = {0};
     buf_add_varint(&piece, a->n);
@@ -110,7 +110,7 @@ static enum status flush_nodes(struct answer *a, enum status (*send)(void *ctx, 
 }
 
 static enum status answer_places(struct answer *a, const struct store_pin *pin, struct reader *r,
-                          enum status (*send)(void *ctx, struct bytes nodes), void *ctx)
+                                 enum status (*send)(void *ctx, struct bytes nodes), void *ctx)
 {
     uint64_t n = reader_varint(r);
     if (r->failed || n == 0 || n > DR_DIFF_ASKS_MAX)
@@ -166,7 +166,8 @@ enum status dr_diff_parts_add(struct dr_diff_parts *parts, struct bytes want)
         struct bytes key = bytes_of(last.key, last.len);
         if (parts->n > 0) {
             struct rlog_machine_part before = part_at(parts, parts->n - 1);
-            if (bytes_cmp(key, before.at) <= 0 || (!before.exact && bytes_has_prefix(key, before.at)))
+            if (bytes_cmp(key, before.at) <= 0 ||
+                (!before.exact && bytes_has_prefix(key, before.at)))
                 return ST_INVALID;
         }
         if (parts->keys.len + key.len + parts->index.len > DR_DIFF_WANTS_MAX)

@@ -241,7 +241,16 @@ static enum status stage_resync(struct state_txn *txn, void *arg, int64_t now_ms
 static enum status sync_some(struct dr_follow *f, uint64_t version)
 {
     bool whole = f->role.whole && f->diffs_failed < FOLLOW_DIFFS;
+    struct dr_counts *counts = &f->dr->counts;
+    struct dr_conn_stats before, after;
+    dr_conn_stats(f->conn, &before);
     enum status st = whole ? follow_diff(f, version) : follow_sync(f, version);
+    dr_conn_stats(f->conn, &after);
+    dr_count(&counts->received_bytes, after.wire_received - before.wire_received);
+    if (st == ST_OK && !whole)
+        dr_count(&counts->syncs_whole, 1);
+    else if (st != ST_OK)
+        dr_count(&counts->syncs_failed, 1);
     if (st == ST_OK)
         f->because = FOLLOW_APART;
     if (!whole && st != ST_OK)

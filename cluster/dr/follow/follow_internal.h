@@ -104,5 +104,8 @@ NODISCARD enum status follow_renew(struct dr_follow *f);
 /* Whether they serve the present role, link and addresses. */
 bool pulses_fit(const struct pulses *pulses, const struct dr_follow *f);
 void pulses_stop(struct pulses *pulses); /* NULL is allowed */
+/* The stream has stored everything up to `version`: tell the nodes of the primary that ask for it.
+ * 0: there is no stream. NULL is allowed. */
+void pulses_confirm(struct pulses *pulses, uint64_t version);
 
 #endif

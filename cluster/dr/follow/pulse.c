@@ -30,7 +30,9 @@ struct pulse {
     /* The newest stamp whose version the state has reached, and when that was seen; 0: none. */
     uint64_t reached_own;
     int64_t reached_ms;
-    uint64_t trip_us; /* of the last heartbeat; 0: not measured */
+    uint64_t trip_us;   /* of the last heartbeat; 0: not measured */
+    bool confirms;      /* the node of the primary asks for acknowledgements */
+    uint64_t confirmed; /* version of the last acknowledgement on this connection; 0: none */
 };
 
 struct pulses {
@@ -41,8 +43,11 @@ struct pulses {
     uint64_t link_version; /* of the record of the link that `tls` was made from */
     struct tls_ctx *tls;
     atomic_bool stop;
-    atomic_bool renewing; /* one thread asks for a certificate, or has brought one */
-    pthread_mutex_t lock; /* guards the certificate */
+    atomic_uint confirming; /* threads whose node of the primary asks for acknowledgements */
+    atomic_bool renewing;   /* one thread asks for a certificate, or has brought one */
+    pthread_mutex_t lock;   /* guards the members up to `renewed` */
+    pthread_cond_t news;    /* `stored` has changed, or `stop` */
+    uint64_t stored;        /* version up to which the stream has stored everything; 0: no stream */
     struct cert_pair renewed;
     struct pulse items[DR_ADDRESSES_MAX];
 };
@@ -69,18 +74,75 @@ static enum status position_of(struct pulse *p, uint64_t *ret_version)
     return ST_OK;
 }
 
-static bool pause_for(struct pulse *p, unsigned ms)
+static uint64_t stored_by(struct pulses *all)
+{
+    (void)pthread_mutex_lock(&all->lock); /* cannot fail: default mutex, never held twice */
+    uint64_t stored = all->stored;
+    (void)pthread_mutex_unlock(&all->lock); /* cannot fail: this thread holds the lock */
+    return stored;
+}
+
+static void set_confirms(struct pulse *p, bool confirms)
+{
+    if (confirms && !p->confirms)
+        atomic_fetch_add(&p->all->confirming, 1U);
+    else if (!confirms && p->confirms)
+        atomic_fetch_sub(&p->all->confirming, 1U);
+    p->confirms = confirms;
+}
+
+/* Wait for a step, or until the stream has stored more and this node of the primary wants to know.
+ * Returns the version up to which it has. */
+static uint64_t pulse_step(struct pulse *p)
+{
+    struct pulses *all = p->all;
+    int64_t until_ms = dr_conn_now_ms() + PULSE_STEP_MS;
+    const struct timespec until = {.tv_sec = until_ms / 1000,
+                                   .tv_nsec = until_ms % 1000 * 1000000L};
+    (void)pthread_mutex_lock(&all->lock); /* cannot fail: default mutex, never held twice */
+    bool known = !p->confirms || all->stored <= p->confirmed;
+    if (known && !atomic_load(&all->stop))
+        (void)pthread_cond_timedwait(&all->news, &all->lock,
+                                     &until); /* an early end does no harm */
+    uint64_t stored = all->stored;
+    (void)pthread_mutex_unlock(&all->lock); /* cannot fail: this thread holds the lock */
+    return stored;
+}
+
+/* Tell the primary how far the stream has come. `again`: also if it was told already, as a sign
+ * that the stream goes on. */
+static enum status confirm(struct pulse *p, uint64_t stored, bool again)
+{
+    struct dr_frame ack = {.type = DR_ACK, .ack = {.version = stored}};
+    if (!p->confirms || stored == 0 || (stored <= p->confirmed && !again))
+        return ST_OK;
+    p->confirmed = stored;
+    return dr_conn_send(p->conn, &ack, dr_conn_now_ms() + FOLLOW_SEND_MS);
+}
+
+/* ST_CLOSED: asked to end. Else as dr_conn_send. */
+static enum status pause_for(struct pulse *p, unsigned ms)
 {
     uint64_t version;
     for (int64_t until = dr_conn_now_ms() + ms; dr_conn_now_ms() < until;) {
         if (atomic_load(&p->all->stop))
-            return false;
+            return ST_CLOSED;
         if (p->told_own != 0 && position_of(p, &version) == ST_OK)
             pulse_settle(p, version);
-        const struct timespec step = {.tv_nsec = PULSE_STEP_MS * 1000000L};
-        (void)nanosleep(&step, NULL); /* a signal ends one step early */
+        TRY(confirm(p, pulse_step(p), false));
     }
-    return !atomic_load(&p->all->stop);
+    return atomic_load(&p->all->stop) ? ST_CLOSED : ST_OK;
+}
+
+void pulses_confirm(struct pulses *all, uint64_t version)
+{
+    if (all == NULL)
+        return;
+    (void)pthread_mutex_lock(&all->lock); /* cannot fail: default mutex, never held twice */
+    all->stored = version;
+    if (atomic_load(&all->confirming) != 0)
+        (void)pthread_cond_broadcast(&all->news); /* cannot fail */
+    (void)pthread_mutex_unlock(&all->lock);       /* cannot fail: this thread holds the lock */
 }
 
 static void note_peer(struct pulse *p, bool connected)
@@ -120,6 +182,7 @@ static void note_pong(struct pulse *p, const struct dr_pong *pong, int64_t sent_
     p->told_version = pong->version;
     p->told_own = pong->own;
     p->told_ms = now_ms;
+    set_confirms(p, pong->confirm);
 }
 
 /* A primary that was demoted or superseded is heard no more: a promotion need not wait for it. */
@@ -144,6 +207,7 @@ static enum status pulse_greet(struct pulse *p)
 {
     struct dr_frame frame = {.type = DR_HELLO};
     p->told_own = p->reached_own = p->trip_us = 0; /* stamps of another node, perhaps */
+    p->confirmed = 0;
     TRY(dr_conn_dial(p->conn, p->address, p->all->tls, dr_conn_now_ms() + FOLLOW_DIAL_MS));
     frame.hello = (struct dr_hello){.protocol = DR_PROTOCOL,
                                     .feature = RLOG_FEATURE,
@@ -207,6 +271,7 @@ static enum status ping(struct pulse *p)
     if (frame.type != DR_PONG || frame.pong.stamp != (uint64_t)sent_ms)
         return refused(p, &frame);
     note_pong(p, &frame.pong, sent_ms);
+    TRY(confirm(p, stored_by(p->all), true));
     return frame.pong.renew && !atomic_exchange(&p->all->renewing, true) ? pulse_renew(p) : ST_OK;
 }
 
@@ -217,14 +282,32 @@ static void *pulse_main(void *arg)
         enum status st = pulse_greet(p);
         if (st == ST_OK)
             st = ping(p);
-        while (st == ST_OK && pause_for(p, PULSE_EVERY_MS))
+        while (st == ST_OK && (st = pause_for(p, PULSE_EVERY_MS)) == ST_OK)
             st = ping(p);
         note_peer(p, false);
         dr_conn_close(p->conn);
-        if (!pause_for(p, PULSE_RETRY_MS))
+        set_confirms(p, false);
+        if (pause_for(p, PULSE_RETRY_MS) != ST_OK)
             break;
     }
     return NULL;
+}
+
+/* Threads wait for times of dr_conn_now_ms. */
+static bool init_locks(struct pulses *all)
+{
+    pthread_condattr_t clock;
+    if (pthread_mutex_init(&all->lock, NULL) != 0)
+        return false;
+    bool made = pthread_condattr_init(&clock) == 0;
+    if (made) {
+        made = pthread_condattr_setclock(&clock, CLOCK_MONOTONIC) == 0 &&
+               pthread_cond_init(&all->news, &clock) == 0;
+        (void)pthread_condattr_destroy(&clock); /* cannot fail */
+    }
+    if (!made)
+        (void)pthread_mutex_destroy(&all->lock); /* no thread holds the lock */
+    return made;
 }
 
 enum status pulses_start(struct dr_follow *f, struct pulses **ret_pulses)
@@ -232,7 +315,7 @@ enum status pulses_start(struct dr_follow *f, struct pulses **ret_pulses)
     struct pulses *all = mem_zalloc(sizeof *all);
     if (all == NULL)
         return ST_NOMEM;
-    if (pthread_mutex_init(&all->lock, NULL) != 0) {
+    if (!init_locks(all)) {
         mem_free(all);
         return ST_NOMEM;
     }
@@ -283,6 +366,7 @@ void pulses_stop(struct pulses *all)
     }
     tls_ctx_unref(all->tls);
     cert_pair_done(&all->renewed);
+    (void)pthread_cond_destroy(&all->news);  /* every thread was joined */
     (void)pthread_mutex_destroy(&all->lock); /* every thread was joined */
     mem_free(all);
 }

@@ -64,6 +64,7 @@ static enum status acknowledge(struct stream *s)
     struct dr_frame ack = {.type = DR_ACK,
                            .ack = {.version = s->version,
                                    .commit_us = (uint64_t)(dr_conn_now_ms() - s->came_ms) * 1000}};
+    pulses_confirm(s->f->pulses, s->version);
     TRY(dr_conn_send(s->f->conn, &ack, until_ms));
     if (s->granted < FOLLOW_CREDIT_BYTES / 4)
         return ST_OK;
@@ -190,6 +191,7 @@ static enum status run(struct stream *s)
     int64_t looked_ms = dr_conn_now_ms();
     TRY(dr_conn_send(s->f->conn, &credit, dr_conn_now_ms() + FOLLOW_SEND_MS));
     follow_tell(s->f, DR_LINK_READY, NULL);
+    pulses_confirm(s->f->pulses, s->version);
     while (!s->f->thread->asked(s->f->thread->ctx)) {
         TRY(stream_turn(s));
         if (follow_renew(s->f) == ST_OK)
@@ -221,11 +223,14 @@ static enum status note_record(struct dr_follow *f, uint64_t version)
 enum status follow_stream(struct dr_follow *f, uint64_t version)
 {
     struct stream s = {.f = f, .version = version};
-    TRY(follow_greet(f, DR_STREAM, version));
+    enum status greeted = follow_greet(f, DR_STREAM, version);
+    dr_count(greeted == ST_OK ? &f->dr->counts.streams : &f->dr->counts.stream_failures, 1);
+    TRY(greeted);
     TRY(note_record(f, version));
     trace(TRACE_INFO, "dr", "following the primary at %s from version %" PRIu64,
           dr_conn_address(f->conn), version);
     enum status st = run(&s);
+    pulses_confirm(f->pulses, 0);
     if (st != ST_CLOSED)
         trace(TRACE_INFO, "dr", "the stream from %s ended: %s%s%s", dr_conn_address(f->conn),
               status_text(st), dr_conn_error(f->conn)[0] != '\0' ? ": " : "",

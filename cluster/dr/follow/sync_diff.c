@@ -175,6 +175,8 @@ static void tell_result(struct diff *d)
     facts->diff.fetched = n->fetched;
     facts->diff.repairs += y->f->because == FOLLOW_DIFFERS;
     facts->differs = false;
+    dr_count(&y->f->dr->counts.syncs_different, 1);
+    dr_count(&y->f->dr->counts.repairs, y->f->because == FOLLOW_DIFFERS);
     uint64_t bytes = facts->diff.bytes;
     dr_live_end(&y->f->dr->live);
     trace(TRACE_INFO, "dr",

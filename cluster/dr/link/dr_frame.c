@@ -10,6 +10,7 @@ enum {
     LIST_HEAD = 6,
     PONG_RENEW = 1,
     PONG_DIFFERS = 2,
+    PONG_CONFIRM = 4,
     VARINT_MAX = 3, /* bytes of a varint up to 2^21 */
     ADDRESSES_BYTES_MAX = 1 + DR_ADDRESSES_MAX * (VARINT_MAX + DR_ADDRESS_MAX - 1),
 };
@@ -394,7 +395,8 @@ static void put_pong(const struct dr_frame *f, struct buf *out)
     buf_add_u64(out, f->pong.behind);
     buf_add_u64(out, f->pong.verified);
     buf_add_u8(out,
-               (uint8_t)((f->pong.renew ? PONG_RENEW : 0) | (f->pong.differs ? PONG_DIFFERS : 0)));
+               (uint8_t)((f->pong.renew ? PONG_RENEW : 0) | (f->pong.differs ? PONG_DIFFERS : 0) |
+                         (f->pong.confirm ? PONG_CONFIRM : 0)));
     put_place(out, f->pong.api, DR_URL_MAX);
     put_addresses(out, &f->pong.addresses);
 }
@@ -413,7 +415,8 @@ static bool take_pong(struct reader *r, struct dr_frame *f)
     uint8_t flags = reader_u8(r);
     f->pong.renew = (flags & PONG_RENEW) != 0;
     f->pong.differs = (flags & PONG_DIFFERS) != 0;
-    return f->pong.own != 0 && flags <= (PONG_RENEW | PONG_DIFFERS) &&
+    f->pong.confirm = (flags & PONG_CONFIRM) != 0;
+    return f->pong.own != 0 && flags <= (PONG_RENEW | PONG_DIFFERS | PONG_CONFIRM) &&
            take_place(r, DR_URL_MAX, &f->pong.api) && take_addresses(r, &f->pong.addresses);
 }
 

@@ -168,16 +168,16 @@ struct dr_sync_end {
 };
 
 struct dr_pong {
-    uint64_t stamp;    /* stamp of the PING */
-    uint64_t version;  /* version of the primary's state */
-    int64_t time_ms;   /* cluster time of the primary, since 1970 */
-    uint64_t own;      /* the primary's own stamp, which the next PING repeats as `echo`; not 0 */
-    int64_t wall_ms;   /* clock of the primary's node, since 1970 */
-    uint64_t behind;   /* bytes of records that the secondary lacks and this node still has */
-    uint64_t verified; /* newest version at which this node found both roots equal; 0: none */
-    bool renew;        /* the secondary shall request a new certificate */
-    bool differs;      /* the roots differed at the last comparison */
-    struct bytes api;  /* URL of the API of the primary's node, for people */
+    uint64_t stamp;      /* stamp of the PING */
+    uint64_t version;    /* version of the primary's state */
+    int64_t time_ms;     /* cluster time of the primary, since 1970 */
+    uint64_t own;        /* the primary's own stamp, which the next PING repeats as `echo`; not 0 */
+    int64_t wall_ms;     /* clock of the primary's node, since 1970 */
+    uint64_t behind;     /* bytes of records that the secondary lacks and this node still has */
+    uint64_t verified;   /* newest version at which this node found both roots equal; 0: none */
+    bool differs;        /* the roots differed at the last comparison */
+    bool renew, confirm; /* the secondary shall request a new certificate; send ACK here too */
+    struct bytes api;    /* URL of the API of the primary's node, for people */
     struct dr_addresses addresses;
 };
 

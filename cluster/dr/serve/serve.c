@@ -69,7 +69,7 @@ static bool judge_announcement(struct dr_session *s, uint64_t epoch, struct dr_r
     const struct dr_heard heard = claim_of(s);
     bool two = dr_epoch_announced(&s->dr->epochs, &heard, (uint64_t)dr_conn_now_ms());
     if (two && theirs == epoch) { /* two of our secondaries were promoted to one epoch */
-        dr_live_conflict(&s->dr->live, theirs, s->peer.name.id);
+        dr_note_conflict(s->dr, theirs, s->peer.name.id);
         return refuse(ret_refuse, DR_REFUSE_CONFLICT, epoch);
     }
     if (s->role.mode != DR_MODE_PRIMARY)
@@ -78,7 +78,7 @@ static bool judge_announcement(struct dr_session *s, uint64_t epoch, struct dr_r
         return refuse(ret_refuse, DR_REFUSE_SUPERSEDED, epoch);
     if (theirs < s->role.epoch)
         return refuse(ret_refuse, DR_REFUSE_EPOCH, epoch);
-    dr_live_conflict(&s->dr->live, theirs, s->peer.name.id);
+    dr_note_conflict(s->dr, theirs, s->peer.name.id);
     return refuse(ret_refuse, DR_REFUSE_CONFLICT, epoch);
 }
 
@@ -149,6 +149,8 @@ static enum status send_refusal(struct dr_session *s, const struct dr_refuse *wh
     trace(s->hello.purpose == DR_ANNOUNCE ? TRACE_DEBUG : TRACE_INFO, "dr",
           "secondary %s at %s is refused: %s", s->peer.name.id, dr_conn_address(s->conn),
           dr_refusal_text(why->code));
+    if (s->hello.purpose != DR_ANNOUNCE) /* a refusal is the reply to an announcement */
+        dr_count(&s->dr->counts.refused[why->code < DR_COUNTS_REFUSALS ? why->code : 0], 1);
     enum status st = dr_conn_send(s->conn, &frame, dr_conn_now_ms() + DR_HELLO_MS);
     return st == ST_OK ? ST_DENIED : st;
 }
@@ -158,7 +160,10 @@ enum status dr_session_check(struct dr_session *s)
     struct dr_refuse why;
     if (s->stop)
         return ST_CLOSED;
-    if (dr_conn_now_ms() - s->judged_ms < DR_JUDGE_MS || dr_session_judge(s, &why))
+    if (dr_conn_now_ms() - s->judged_ms < DR_JUDGE_MS)
+        return ST_OK;
+    dr_session_count(s);
+    if (dr_session_judge(s, &why))
         return ST_OK;
     return send_refusal(s, &why);
 }
@@ -183,6 +188,14 @@ void dr_session_heard(struct dr_session *s, uint64_t position)
         peer->position = MAX(peer->position, position);
     }
     dr_live_end(&s->dr->live);
+}
+
+void dr_session_confirmed(struct dr_session *s, uint64_t version)
+{
+    s->position = MAX(s->position, version);
+    dr_session_heard(s, s->position);
+    if (s->role.mode == DR_MODE_PRIMARY)
+        dr_hold_confirm(&s->dr->holds, version, (uint64_t)dr_conn_now_ms());
 }
 
 static enum status welcome(struct dr_session *s)
@@ -221,6 +234,8 @@ static enum status receive_hello(struct dr_session *s)
 static enum status session_run(struct dr_session *s)
 {
     TRY(receive_hello(s));
+    ASSERT(s->hello.purpose < DR_COUNTS_PURPOSES);
+    dr_count(&s->dr->counts.served[s->hello.purpose], 1);
     switch (s->hello.purpose) {
     case DR_STREAM: return dr_session_stream(s);
     case DR_SYNC: return dr_session_sync(s);
@@ -228,6 +243,19 @@ static enum status session_run(struct dr_session *s)
     case DR_HEARTBEAT: return dr_session_pulse(s);
     default: return ST_INVALID;
     }
+}
+
+void dr_session_count(struct dr_session *s)
+{
+    struct dr_counts *counts = &s->dr->counts;
+    struct dr_conn_stats stats;
+    dr_conn_stats(s->conn, &stats);
+    uint64_t sent = stats.wire_sent - s->counted;
+    s->counted = stats.wire_sent;
+    if (s->hello.purpose == DR_STREAM)
+        dr_count(&counts->stream_bytes, sent);
+    else if (s->hello.purpose == DR_SYNC || s->hello.purpose == DR_DIFF)
+        dr_count(&counts->sync_bytes, sent);
 }
 
 static void *session_main(void *arg)
@@ -240,6 +268,7 @@ static void *session_main(void *arg)
         trace(TRACE_INFO, "dr", "the connection of secondary %s from %s ended: %s%s%s",
               s->peer.name.id, dr_conn_address(s->conn), status_text(st),
               dr_conn_error(s->conn)[0] != '\0' ? ": " : "", dr_conn_error(s->conn));
+    dr_session_count(s);
     dr_reader_done(&s->reader);
     dr_conn_close(s->conn);
     atomic_store(&s->ended, true);

@@ -11,6 +11,7 @@
 #include "state/state_core.h"
 
 #include <inttypes.h>
+#include <time.h>
 
 enum { DIFF_WAIT_MS = 500, PIN_MS = 5 * 60 * 1000 };
 
@@ -80,6 +81,16 @@ static enum status take_list(struct diff *d, const struct dr_frame *frame, bool 
                            : ST_INVALID;
 }
 
+/* Wait until the bandwidth allows the next answer. */
+static void await_rate(struct dr_session *s)
+{
+    unsigned ms = dr_session_pause_ms(s);
+    const struct timespec pause = {.tv_nsec = ms * 1000000L};
+    static_assert(DR_JUDGE_MS < 1000, "the longest pause is below a second");
+    if (ms != 0)
+        (void)nanosleep(&pause, NULL); /* a signal ends the pause early */
+}
+
 /* Answer until the secondary has told everything that it wants. */
 static enum status answer_all(struct diff *d)
 {
@@ -90,6 +101,7 @@ static enum status answer_all(struct diff *d)
         TRY(dr_session_check(d->out.s));
         if (dr_conn_now_ms() >= d->until_ms)
             return ST_TIMEOUT;
+        await_rate(d->out.s);
         enum status st = dr_conn_receive(d->out.s->conn, dr_conn_now_ms() + DIFF_WAIT_MS, &frame);
         if (st == ST_TIMEOUT)
             continue;

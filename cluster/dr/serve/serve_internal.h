@@ -11,6 +11,13 @@
 #include "cluster/membership/wait.h"
 #include "raft/txn/rlog_txn.h"
 
+/* A bound of the bytes that a session sends in a second (serve_rate.c). */
+struct dr_rate {
+    int64_t bytes; /* bytes that may be sent; negative: too many were sent */
+    int64_t at_ms; /* time of the last look; 0: not begun */
+    uint64_t sent; /* bytes of ciphertext that the connection had sent then */
+};
+
 struct dr_session {
     struct list link; /* in dr->sessions, of the raft thread */
     struct dr *dr;
@@ -27,7 +34,9 @@ struct dr_session {
     bool renewed;        /* the certificate is the next one of its record */
     int64_t judged_ms;   /* when, by dr_conn_now_ms */
     uint64_t position;   /* version that the secondary has confirmed */
-    int64_t record_ms;   /* time in our record of the version in its HELLO; 0: not known */
+    struct dr_rate rate;
+    uint64_t counted;  /* bytes of ciphertext that were counted */
+    int64_t record_ms; /* time in our record of the version in its HELLO; 0: not known */
 };
 
 /* Whether the secondary may be served now; else *ret_refuse says why, with a code that is not 0. */
@@ -42,6 +51,16 @@ NODISCARD enum status dr_session_check(struct dr_session *s);
 void dr_session_addresses(struct dr_session *s, struct dr_addresses *ret);
 /* Note a sign of life of the secondary, whose state has the version `position`. */
 void dr_session_heard(struct dr_session *s, uint64_t position);
+/* The secondary follows this set and epoch, and has acknowledged everything up to `version`. */
+void dr_session_confirmed(struct dr_session *s, uint64_t version);
+
+/* Count what the connection has sent since the last call. */
+void dr_session_count(struct dr_session *s);
+
+/* How long the session must wait before it sends more, at most DR_JUDGE_MS; 0: it may send. */
+NODISCARD unsigned dr_session_pause_ms(struct dr_session *s);
+/* How many of `bytes` the session sends at once, so that what it owes is little. */
+size_t dr_session_piece(const struct dr_session *s, size_t bytes);
 
 /* The state at a pin, or parts of it, on the way to a secondary: written into a file without a
  * name, then sent at the secondary's pace (serve_sync.c). Begins with `s` alone. */

@@ -1,4 +1,6 @@
-/* Heartbeats: the secondary tells its version, and hears the primary's. */
+/* Heartbeats: the secondary tells its version, and hears the primary's. In sync mode it sends its
+ * acknowledgements here too: the stream may come from another node than the active one, where the
+ * replies wait (hold.h). */
 #include "cluster/dr/serve/serve_internal.h"
 
 #include "raft/txn/rlog_wal.h"
@@ -80,6 +82,7 @@ static enum status send_pong(struct dr_session *s, const struct dr_ping *ping)
     };
     frame.pong.api = dr_url(s->dr->host->options->api_addr);
     frame.pong.renew = is_due(s);
+    frame.pong.confirm = atomic_load(&s->dr->holds.on);
     note_ping(s, ping, &frame.pong);
     dr_session_addresses(s, &frame.pong.addresses);
     return dr_conn_send(s->conn, &frame, dr_conn_now_ms() + DR_SEND_MS);
@@ -109,6 +112,7 @@ static enum status pulse(struct dr_session *s)
             dr_renewal_used(&s->dr->renewal, &s->peer);
         switch (frame.type) {
         case DR_PING: TRY(send_pong(s, &frame.ping)); break;
+        case DR_ACK: dr_session_confirmed(s, frame.ack.version); break;
         case DR_CERT_REQUEST: TRY(session_renew(s, &frame.cert_request)); break;
         default: return ST_INVALID;
         }

@@ -52,6 +52,7 @@ static enum status check_compare(struct stream *t, const struct dr_root *root)
     if (peer != NULL)
         peer->differs = !equal;
     dr_live_end(&t->s->dr->live);
+    dr_count(equal ? &t->s->dr->counts.equal : &t->s->dr->counts.different, 1);
     if (!equal)
         trace(TRACE_ERROR, "dr",
               "secondary %s: its state differs from this cluster's at version %" PRIu64,
@@ -102,8 +103,7 @@ static enum status heed_frame(struct stream *t, const struct dr_frame *frame)
     case DR_ACK:
         if (frame->ack.version > t->sent)
             return ST_INVALID;
-        s->position = MAX(s->position, frame->ack.version);
-        dr_session_heard(s, s->position);
+        dr_session_confirmed(s, frame->ack.version);
         return ST_OK;
     case DR_ROOT: return check_compare(t, &frame->root);
     default: return ST_INVALID;
@@ -128,6 +128,7 @@ static enum status send_too_old(struct stream *t)
     struct dr_frame frame = {.type = DR_TOO_OLD};
     rlog_wal_stats(t->wal, &stats);
     frame.too_old.first = stats.base + 1;
+    dr_count(&t->s->dr->counts.missing, 1);
     trace(TRACE_WARN, "dr",
           "secondary %s is at version %" PRIu64 ", and the WAL in memory begins at %" PRIu64
           ": it must sync",
@@ -153,10 +154,13 @@ static enum status send_records(struct stream *t)
 {
     uint64_t last = 0;
     buf_clear(&t->run);
-    enum status st = rlog_wal_read(t->wal, t->sent, RUN_BYTES, &t->run, &last);
+    enum status st =
+        rlog_wal_read(t->wal, t->sent, dr_session_piece(t->s, RUN_BYTES), &t->run, &last);
     if (st == ST_CONFLICT || st == ST_CLOSED)
         return send_too_old(t);
     TRY(st);
+    if (t->sent == t->s->hello.position)
+        dr_count(&t->s->dr->counts.found, 1);
     if (t->check == CHECK_PINNED)
         cut_behind(&t->run, t->pin.version, &last);
     const struct dr_wal versions = {.first = t->sent + 1, .last = last};
@@ -171,8 +175,9 @@ static enum status session_turn(struct stream *t)
     TRY(dr_session_check(t->s));
     TRY(check_step(t));
     check_give_up(t);
-    if (t->credit == 0)
-        return take_all(t, CREDIT_WAIT_MS);
+    unsigned pause_ms = dr_session_pause_ms(t->s);
+    if (t->credit == 0 || pause_ms != 0)
+        return take_all(t, t->credit == 0 ? CREDIT_WAIT_MS : pause_ms);
     enum status st = send_records(t);
     if (st == ST_NOT_FOUND) {
         rlog_wal_wait(t->wal, t->sent, WAIT_MS, &t->s->stop);

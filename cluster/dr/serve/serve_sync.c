@@ -86,13 +86,15 @@ void dr_outgoing_done(struct dr_outgoing *y)
     fs_close(y->file);
 }
 
-/* Wait until the secondary takes more. */
+/* Wait until the secondary takes more, and the bandwidth allows more. */
 static enum status await_credit(struct dr_outgoing *y)
 {
     struct dr_frame frame;
-    while (y->credit == 0) {
+    unsigned pause_ms;
+    while ((pause_ms = dr_session_pause_ms(y->s)) != 0 || y->credit == 0) {
+        int64_t until_ms = dr_conn_now_ms() + (pause_ms != 0 ? pause_ms : SYNC_CREDIT_MS);
         TRY(dr_session_check(y->s));
-        enum status st = dr_conn_receive(y->s->conn, dr_conn_now_ms() + SYNC_CREDIT_MS, &frame);
+        enum status st = dr_conn_receive(y->s->conn, until_ms, &frame);
         if (st == ST_TIMEOUT)
             continue;
         TRY(st);
@@ -106,7 +108,8 @@ static enum status await_credit(struct dr_outgoing *y)
 static enum status send_pieces(struct dr_outgoing *y, uint8_t *room)
 {
     for (uint64_t at = 0; at < y->bytes;) {
-        size_t n = (size_t)MIN(y->bytes - at, (uint64_t)PIECE_BYTES), got = 0;
+        size_t piece = dr_session_piece(y->s, PIECE_BYTES), got = 0;
+        size_t n = (size_t)MIN(y->bytes - at, (uint64_t)piece);
         TRY(await_credit(y));
         TRY(fs_read_at(y->file, room, n, at, &got));
         if (got != n)

@@ -24,9 +24,9 @@ static const struct route_table *const sys_tables[] = {
     &sys_reload_table,        &sys_rekey_backup_table, &sys_autosnap_table,
     &sys_monitor_table,       &sys_dr_status_table,    &sys_dr_primary_table,
     &sys_dr_secondary_table,  &sys_dr_token_table,     &sys_dr_secondaries_table,
-    &sys_dr_bootstrap_table,  &sys_dr_enable_table,    &sys_dr_more_table,       &sys_dr_check_table,     &sys_dr_lost_table,
-    &sys_dr_drill_table,
-    &sys_absent_table, /* last */
+    &sys_dr_bootstrap_table,  &sys_dr_enable_table,    &sys_dr_more_table,
+    &sys_dr_check_table,      &sys_dr_lost_table,      &sys_dr_drill_table,
+    &sys_dr_settings_table,   &sys_absent_table, /* last */
 };
 
 static const struct route_api sys_api = {.dialect = &secrets_dialect,

@@ -25,7 +25,8 @@ extern const struct route_table sys_leases_table, sys_lease_count_table;
 extern const struct route_table sys_audit_table, sys_audit_headers_table;
 extern const struct route_table sys_dr_status_table, sys_dr_primary_table, sys_dr_secondary_table,
     sys_dr_token_table, sys_dr_secondaries_table, sys_dr_bootstrap_table, sys_dr_enable_table,
-    sys_dr_more_table, sys_dr_check_table, sys_dr_lost_table, sys_dr_drill_table;
+    sys_dr_more_table, sys_dr_check_table, sys_dr_lost_table, sys_dr_drill_table,
+    sys_dr_settings_table;
 extern const struct route_table sys_absent_table; /* for paths that no other row takes */
 
 /* sys_health.c: the status of this node, in the arena; NULL without memory. */

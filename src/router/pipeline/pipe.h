@@ -34,6 +34,7 @@ enum pipe_phase {
     PIPE_FINISHING,         /* the route's `finish`, in a second transaction */
     PIPE_FINISH_COMMITTING,
     PIPE_FINISH_CONFIRMING,
+    PIPE_HOLDING,         /* wait until a DR secondary has the writes, in sync mode */
     PIPE_RECORDING_REPLY, /* audit record of the reply; of the request too, unless it is recorded */
     PIPE_DONE,            /* send the reply */
     PIPE_PHASES,
@@ -83,6 +84,7 @@ enum pipe_once {
     PIPE_ONCE_DEVICES = 1 << 4,   /* the audit devices of the request were looked up */
     PIPE_ONCE_HANDLED = 1 << 5,   /* the handler ran: an error is not a refusal of the request */
     PIPE_ONCE_MUTE = 1 << 6, /* no device of this node took a record: the active node records */
+    PIPE_ONCE_HELD = 1 << 7, /* the reply waited for a DR secondary, or need not */
 };
 
 /* State that most requests do not need, made at its first use. */
@@ -126,6 +128,7 @@ struct pipe {
     const char *prepare_why; /* text of the error of `prepare`; NULL: none */
     unsigned reruns;
     uint64_t deadline_ms, begun_ms, begun_ns;
+    uint64_t committed; /* version of the state after what this node committed; 0: nothing */
     struct node_brief node;
     struct rlog_request_id id;
     struct router_reply reply;
@@ -145,6 +148,7 @@ struct pipe {
     union {
         struct env_work work; /* work on the thread pool in PARSING, PREPARING and OUTSIDE */
         struct env_timer timer;
+        struct dr_hold hold;
     };
 };
 
@@ -238,12 +242,6 @@ static inline bool pipe_has_flag(const struct pipe *p, unsigned flag)
 static inline bool pipe_is_local(const struct pipe *p)
 {
     return p->place == PIPE_HERE_ALONE || p->req.mode == REQ_STALE || pipe_has_flag(p, ROUTE_NODE);
-}
-
-/* Whether this node commits the writes of the request. */
-static inline bool pipe_commits_here(const struct pipe *p)
-{
-    return p->node.active || pipe_has_flag(p, ROUTE_LEADER);
 }
 
 #endif

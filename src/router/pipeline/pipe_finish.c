@@ -101,6 +101,7 @@ enum pipe_phase pipe_finish_commit_done(struct pipe *p)
     if (p->result != ST_OK)
         return fail_finish(p, p->result);
     p->effect = PIPE_CHANGED;
+    p->committed = p->more->commit.version;
     return finished(p);
 }
 

@@ -166,6 +166,7 @@ static enum pipe_phase applied(struct pipe *p)
     ASSERT(p->phase == PIPE_COMMITTING);
     bool repeated = p->more->commit.repeated, ours = p->effect != PIPE_UNCHANGED;
     p->effect = PIPE_CHANGED;
+    p->committed = p->more->commit.version;
     keep_share(p);
     if (repeated)
         reply_repeated(p);

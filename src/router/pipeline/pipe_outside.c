@@ -142,9 +142,10 @@ enum pipe_phase pipe_outside_done(struct pipe *p)
 {
     enum status st = p->result;
     ASSERT(p->phase == PIPE_OUTSIDE);
-    if (st == ST_NOT_LEADER)
-        /* nothing was done: the request can go to the present leader */
+    if (st == ST_NOT_LEADER) {
+        p->committed = 0; /* nothing was done: the request can go to the present leader */
         return pipe_wait(p, ST_NO_LEADER);
+    }
     if (st == ST_OK && !stage_reads(&p->req))
         p->effect = PIPE_CHANGED;
     if (st == ST_OK)

@@ -8,6 +8,12 @@
 
 #include "router/pipeline/pipe.h"
 
+/* Whether this node commits the writes of the request. */
+static inline bool pipe_commits_here(const struct pipe *p)
+{
+    return p->node.active || pipe_has_flag(p, ROUTE_LEADER);
+}
+
 /* Whether the request runs on a version that was confirmed for it. */
 static inline bool pipe_is_confirmed(const struct pipe *p)
 {
@@ -85,6 +91,13 @@ enum pipe_phase pipe_record_request_done(struct pipe *p);
 enum pipe_phase pipe_record_reply(struct pipe *p);
 enum pipe_phase pipe_record_reply_done(struct pipe *p);
 enum pipe_phase pipe_respond(struct pipe *p);
+
+/* pipe_hold.c */
+
+/* Whether the reply must wait for a DR secondary (PIPE_HOLDING). */
+bool pipe_must_hold(const struct pipe *p);
+enum pipe_phase pipe_hold(struct pipe *p);
+enum pipe_phase pipe_hold_done(struct pipe *p);
 
 /* pipe_pass.c */
 

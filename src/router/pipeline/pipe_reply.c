@@ -166,6 +166,8 @@ static void make_late(struct pipe *p)
 
 enum pipe_phase pipe_end(struct pipe *p)
 {
+    if (pipe_must_hold(p))
+        return PIPE_HOLDING;
     if (p->req.host->audit == NULL || p->unrecorded || p->reply.retry != ST_OK)
         return PIPE_DONE;
     if ((p->once & PIPE_ONCE_MUTE) != 0 && p->place == PIPE_ACTIVE_NODE)

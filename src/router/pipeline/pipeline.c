@@ -26,6 +26,9 @@
  *     its reply, in RECORDING_REPLY: both records cost one wait. A standby whose devices take no
  *     record gives a request without an effect to the active node (pipe_pass).
  *
+ *   HOLDING stands before the two ends where this node committed something and the cluster is a DR
+ *   primary in sync mode (pipe_hold.c).
+ *
  * 1. A phase that has nothing to wait for returns the next one at once.
  * 2. A transaction runs again, from READING or ADMITTING on, after a long body was parsed, after
  *    `prepare`, and when another request changed data that the transaction had read.
@@ -47,6 +50,7 @@ static_assert(PIPE_PHASES <= 32, "a set of phases is a word");
 #define BEGINS (BIT(READING) | BIT(ADMITTING) | BIT(PRECHECKING) | BIT(PRECHECK_READING))
 #define ELSEWHERE (BIT(WAITING) | BIT(FORWARDING)) /* next phases that pipe_forward returns */
 #define RECORDS BIT(RECORDING_REQUEST) /* next phase of a request that must be recorded first */
+#define HELD BIT(HOLDING)              /* next phase of pipe_end, after a commit */
 #define RUNS (BIT(HANDLING) | BIT(READING) | BIT(PREPARING) | RECORDS)
 /* next phases that pipe_go_outside returns */
 #define AFTER (BIT(RECEIVING) | BIT(OUTSIDE) | RECORDS)
@@ -84,14 +88,15 @@ static const uint32_t followers[PIPE_PHASES] = {
                       ELSEWHERE | ENDS,
     [PIPE_RECORDING_REQUEST] = BIT(PREPARING) | BIT(COMMITTING) | BIT(RECEIVING) | BIT(OUTSIDE) |
                                BIT(STATELESS) | BIT(STATELESS_OUTSIDE) | ELSEWHERE |
-                               BIT(ADMITTING) | ENDS,
-    [PIPE_COMMITTING] = BEGINS | AFTER | BIT(WAITING) | ENDS,
+                               BIT(ADMITTING) | HELD | ENDS,
+    [PIPE_COMMITTING] = BEGINS | AFTER | BIT(WAITING) | HELD | ENDS,
     [PIPE_CONFIRMING] = BEGINS | AFTER | BIT(WAITING) | ENDS,
-    [PIPE_RECEIVING] = BIT(OUTSIDE) | ENDS,
-    [PIPE_OUTSIDE] = BIT(FINISHING) | BIT(WAITING) | ENDS,
-    [PIPE_FINISHING] = BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) | ENDS,
-    [PIPE_FINISH_COMMITTING] = BIT(FINISHING) | ENDS,
-    [PIPE_FINISH_CONFIRMING] = BIT(FINISHING) | ENDS,
+    [PIPE_RECEIVING] = BIT(OUTSIDE) | HELD | ENDS,
+    [PIPE_OUTSIDE] = BIT(FINISHING) | BIT(WAITING) | HELD | ENDS,
+    [PIPE_FINISHING] = BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) | HELD | ENDS,
+    [PIPE_FINISH_COMMITTING] = BIT(FINISHING) | HELD | ENDS,
+    [PIPE_FINISH_CONFIRMING] = BIT(FINISHING) | HELD | ENDS,
+    [PIPE_HOLDING] = ENDS,
     [PIPE_RECORDING_REPLY] = ELSEWHERE | ENDS,
     [PIPE_DONE] = 0,
 };
@@ -113,6 +118,7 @@ static enum pipe_phase (*const resume[PIPE_PHASES])(struct pipe *p) = {
     [PIPE_OUTSIDE] = pipe_outside_done,
     [PIPE_FINISH_COMMITTING] = pipe_finish_commit_done,
     [PIPE_FINISH_CONFIRMING] = pipe_finish_confirm_done,
+    [PIPE_HOLDING] = pipe_hold_done,
     [PIPE_RECORDING_REPLY] = pipe_record_reply_done,
 };
 
@@ -144,6 +150,7 @@ static inline enum pipe_phase run_phase(struct pipe *p, enum pipe_phase phase)
     case PIPE_FINISHING: return pipe_finish(p);
     case PIPE_FINISH_COMMITTING: return pipe_finish_commit(p);
     case PIPE_FINISH_CONFIRMING: return pipe_finish_confirm(p);
+    case PIPE_HOLDING: return pipe_hold(p);
     case PIPE_RECORDING_REPLY: return pipe_record_reply(p);
     case PIPE_DONE: return pipe_respond(p);
     case PIPE_ARRIVED:

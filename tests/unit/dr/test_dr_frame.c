@@ -62,7 +62,7 @@ static void a_decoded_frame_has_its_fields(void **ctx)
     assert_int_equal(f.wal.last, 9);
     assert_bytes(f.wal.block.data, BYTES("abc"));
     assert_status(decode_whole(golden_of(DR_PONG), DR_PRIMARY, &f), ST_OK);
-    assert_true(f.pong.renew);
+    assert_true(f.pong.renew && !f.pong.confirm);
 }
 
 static enum status header_of(uint32_t bytes, unsigned type, enum dr_side from)
@@ -191,7 +191,7 @@ static void fields_out_of_bounds_are_refused(void **ctx)
         {DR_SYNC_BEGIN, 24, 8, "\xff\xff\xff\xff\xff\xff\xff\xff"}, /* a negative time */
         {DR_SYNC_DATA, 0, 8, "\xff\xff\xff\xff\xff\xff\xff\xff"},   /* an offset that wraps */
         {DR_SYNC_DATA, 8, 1, "\2"},                                 /* no such form */
-        {DR_PONG, 56, 1, "\4"},                                     /* no such flag */
+        {DR_PONG, 56, 1, "\10"},                                    /* no such flag */
         {DR_PONG, 24, 8, "\0\0\0\0\0\0\0\0"},                       /* no stamp */
         {DR_PONG, 32, 8, "\0\0\0\0\0\0\0\xff"},                     /* a negative time */
         {DR_PONG, 57, 2, "\x09\n"}, /* a URL that is not printable */

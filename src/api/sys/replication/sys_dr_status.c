@@ -48,7 +48,9 @@ static const struct field progress_fields[] = {
 static const struct schema progress_schema = SCHEMA(struct progress_out, progress_fields);
 
 struct dr_status_out {
-    const char *mode, *state, *reason, *cluster_id, *merkle_root, *sync_mode;
+    const char *mode, *state, *reason, *cluster_id, *merkle_root, *sync_mode, *sync_reason;
+    bool sync_enabled, sync_fell;
+    int64_t sync_fell_at;
     const char *secondary_id, *primary_cluster_addr, *connection_state;
     bool corrupted_merkle_tree, takes_part, primary, secondary, syncs;
     const char *last_corruption_check_epoch, *last_reindex_epoch;
@@ -107,6 +109,10 @@ static const struct field dr_status_fields[] = {
     OF(syncs, merkle_sync_progress, OBJECT, .sub = &progress_schema),
     PART(primary_cluster_addr, STRING),
     PART(sync_mode, STRING),
+    OF(primary, sync_enabled, BOOL),
+    FIELD(struct dr_status_out, sync_reason, STRING, .omit = true),
+    FIELD_NAMED("sync_fallen_back_since", struct dr_status_out, sync_fell_at, TIME, .omit = true,
+                .has = offsetof(struct dr_status_out, sync_fell)),
     PART(corrupted_merkle_tree, BOOL),
     FIELD_NAMED("reindex_in_progress", struct dr_status_out, reindexes, BOOL, .omit = true),
     OF(reindexes, reindex_stage, STRING),
@@ -132,7 +138,7 @@ struct status_room {
     struct secondary_out peers[DR_PEERS_MAX];
     char peer_urls[DR_PEERS_MAX][DR_ADDRESS_MAX + sizeof "https://"];
     char numbers[DR_PEERS_MAX][3][TEXT_INT_MAX];
-    char conflict[512];
+    char conflict[512], fallen[128];
     struct progress_out progress;
 };
 
@@ -199,9 +205,37 @@ static void fill_conflict(struct req *req, struct status_room *r, struct dr_stat
     out->reason = r->conflict;
 }
 
+/* Only the active node knows whether its replies are confirmed in time. */
+static void fill_sync(struct req *req, struct status_room *r, struct dr_status_out *out)
+{
+    struct dr_hold_facts holds;
+    out->sync_enabled = r->node.dr_sync;
+    if (!r->node.dr_sync)
+        return;
+    out->sync_mode = "unknown";
+    out->sync_reason = "the active node knows";
+    if (!r->node.active)
+        return;
+    req->host->node_ops->dr_hold_facts(req->host->node, &holds);
+    bool fell = holds.phase != DR_HOLDS_CONFIRMING;
+    out->sync_mode = fell ? "async" : "sync";
+    out->sync_reason = "";
+    out->sync_fell = fell && holds.fallen_wall_ms != 0;
+    out->sync_fell_at = holds.fallen_wall_ms;
+    if (!out->sync_fell)
+        return;
+    int len = snprintf(r->fallen, sizeof r->fallen,
+                       "no secondary confirmed a write within %" PRIu64
+                       " ms; writes wait again once a secondary has caught up",
+                       holds.timeout_ms);
+    ASSERT(len > 0 && (size_t)len < sizeof r->fallen);
+    out->sync_reason = r->fallen;
+}
+
 static void fill_primary(struct req *req, struct status_room *r, struct dr_status_out *out)
 {
     fill_conflict(req, r, out);
+    fill_sync(req, r, out);
     ASSERT(req != NULL);
     for (unsigned i = 0; i < r->facts.n_known; i++)
         r->ids[i] = r->facts.known_ids[i];
@@ -302,6 +336,7 @@ static enum status fill(struct req *req, struct dr_status_out *ret)
         .version = r->node.version,
         .primary_cluster_addr = role->address,
         .sync_mode = "async",
+        .sync_reason = "",
         .last_corruption_check_epoch = NEVER,
         .last_reindex_epoch = "0",
     };
