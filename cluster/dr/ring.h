@@ -18,6 +18,10 @@ struct dr_ring_watch {
     char ids[DR_PEERS_MAX][DR_ID_MAX];
     unsigned n;
 };
+/* Whether a secondary has just come near the end of the ring: once until it has caught up by half.
+ */
+NODISCARD bool dr_ring_judge(struct dr_ring_watch *watch, const struct rlog_wal_stats *ring,
+                             const struct dr_peer *peer);
 /* Log one warning for each secondary that comes near the end of the ring, and again after it had
  * caught up. Any thread with a watch of its own, while the replica runs. */
 void dr_ring_warn(struct dr *dr, struct dr_ring_watch *watch);

@@ -159,6 +159,15 @@ def test_the_former_primary_follows_the_new_one(pair):
     await_equal(primary, former)
 
 
+def test_a_former_primary_that_follows_is_announced_to_less_often(pair):
+    """Its nodes log each announcement as a connection without a protocol that they know."""
+    former, primary = pair
+    active = primary.active()
+    primary.await_until(lambda: all(
+        f"127.0.0.1:{n.cluster_port} is no node of a DR primary any more" in active.log_text()
+        for n in former.nodes))
+
+
 def test_a_primary_that_comes_back_is_superseded(pair):
     """The new primary is lost while its secondary takes over; it returns and is told."""
     secondary, primary = pair  # as the test before left them

@@ -50,6 +50,17 @@ NODISCARD enum status dr_lost_read(struct part_host *host, const char *name, uin
                                    bool (*each)(void *ctx, const struct dr_lost_write *write),
                                    void *ctx);
 
+/* How long the herald leaves a node alone. A node that takes no part as a primary does not offer
+ * the protocol of the link: it has nothing to learn, and logs each attempt. The pause grows and
+ * stays short: the node may come back as a primary from an older disk. Zero-initialise. */
+enum { DR_HERALD_REST_MS = 30000 };
+struct dr_herald_rest {
+    char address[DR_ADDRESS_MAX];
+    uint64_t pause_ms, due_ms;
+};
+/* The node was called. `stands_apart`: it does not offer the protocol. */
+void dr_herald_note(struct dr_herald_rest *rest, bool stands_apart, uint64_t now_ms);
+
 /* On a promoted cluster: tell the former primary of the new epoch, until the thread is asked to end
  * (herald.c). */
 void dr_herald_run(const struct dr_thread *thread);
