@@ -1,0 +1,128 @@
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+const (
+	descriptorsMore = 24        // above what the node had before the load
+	memoryMax       = 768 << 20 // resident bytes
+)
+
+var complaint = regexp.MustCompile(`Assertion|ERROR: [A-Za-z]+Sanitizer|WARNING: ThreadSanitizer|runtime error:`)
+
+// NoteDescriptors keeps how many files the nodes have open before the load.
+func (c *Cluster) NoteDescriptors() error {
+	for _, n := range c.Nodes {
+		files, _, err := n.usage()
+		if err != nil {
+			return err
+		}
+		c.baseFiles = max(c.baseFiles, files)
+	}
+	return nil
+}
+
+// State is what a node says of its state.
+type State struct {
+	Root        string `json:"merkle_root"`
+	RootVersion int64  `json:"root_version"`
+	Version     int64  `json:"version"`
+}
+
+// EqualRoots waits until all nodes show one root at one version; the states that differ, else.
+func (c *Cluster) EqualRoots() (State, error) {
+	ask := c.Client()
+	defer ask.Close()
+	var states []State
+	err := c.await("equal", func() bool {
+		states = states[:0]
+		for _, n := range c.Nodes {
+			r := ask.Do(n, Request{Method: "GET", Path: "/v1/sys/internal/state"})
+			var body struct{ Data State }
+			if r.Status != 200 || r.JSON(&body) != nil {
+				return false
+			}
+			states = append(states, body.Data)
+		}
+		for _, s := range states {
+			if s != states[0] || s.Version != s.RootVersion {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return State{}, fmt.Errorf("%w: the nodes have %+v", err, states)
+	}
+	return states[0], nil
+}
+
+// Findings are what nodes must not leave behind: complaints in logs, cores, ends that nobody asked for,
+// files and memory kept, and these secrets in any file.
+func (c *Cluster) Findings(secrets ...string) (found []string) {
+	for _, n := range c.Nodes {
+		found = append(found, n.crashes...)
+		log := n.Log()
+		for _, at := range complaint.FindAllStringIndex(log, 3) {
+			found = append(found, fmt.Sprintf("%s logged: %.500s", n.Name, log[at[0]:]))
+		}
+		found = append(found, n.kept(c.baseFiles)...)
+		found = append(found, n.leaks(secrets)...)
+	}
+	return found
+}
+
+// kept descriptors and memory. Connections of clients that have gone take a moment to close.
+func (n *Node) kept(before int) (found []string) {
+	var files int
+	var memory int64
+	var err error
+	for range 100 {
+		if files, memory, err = n.usage(); err != nil {
+			return []string{err.Error()}
+		}
+		if files <= before+descriptorsMore {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if files > before+descriptorsMore {
+		found = append(found, fmt.Sprintf("%s has %d files open, %d before the load", n.Name, files, before))
+	}
+	if memory > memoryMax {
+		found = append(found, fmt.Sprintf("%s takes %d MiB", n.Name, memory>>20))
+	}
+	return found
+}
+
+func (n *Node) leaks(secrets []string) (found []string) {
+	err := filepath.WalkDir(n.Dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return nil // a file that was just replaced
+		}
+		if matched, _ := filepath.Match("core*", entry.Name()); matched {
+			found = append(found, fmt.Sprintf("%s left a core, %s", n.Name, path))
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil
+		}
+		for _, secret := range secrets {
+			if bytes.Contains(text, []byte(secret)) {
+				found = append(found, fmt.Sprintf("%s has a secret in %s", n.Name, path))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		found = append(found, err.Error())
+	}
+	return found
+}

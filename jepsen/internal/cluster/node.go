@@ -1,0 +1,231 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Node is one server: its files, its network and, while it runs, its process.
+type Node struct {
+	Name    string
+	Number  int
+	Address string // of its network
+	Dir     string
+
+	cluster                 *Cluster
+	clientPort, clusterPort int
+
+	mu      sync.Mutex
+	process *exec.Cmd
+	ended   chan struct{}
+	wanted  bool // an end of the process that nobody asked for is a finding
+	crashes []string
+	paused  bool
+}
+
+func (n *Node) dataDir() string    { return filepath.Join(n.Dir, "data") }
+func (n *Node) logFile() string    { return filepath.Join(n.Dir, "log") }
+func (n *Node) configFile() string { return filepath.Join(n.Dir, "holdfast.json") }
+
+// Endpoint is where clients reach the node.
+func (n *Node) Endpoint() string { return fmt.Sprintf("%s:%d", n.Address, n.clientPort) }
+
+func (n *Node) writeConfig() error {
+	c := n.cluster
+	tls := filepath.Join(c.dir, "tls")
+	members := map[string]any{}
+	for _, each := range c.Nodes {
+		members[each.Name] = map[string]any{"address": fmt.Sprintf("%s:%d", each.Address, each.clusterPort)}
+	}
+	seal := map[string]any{"static": map[string]any{"key_file": filepath.Join(c.dir, "seal.key"), "key_id": "test"}}
+	if c.options.Shamir {
+		seal = map[string]any{"shamir": map[string]any{}}
+	}
+	part := map[string]any{
+		"name":      "test",
+		"address":   fmt.Sprintf("%s:%d", n.Address, n.clusterPort),
+		"ca_file":   filepath.Join(tls, "ca.pem"),
+		"cert_file": filepath.Join(tls, n.Name+".pem"),
+		"key_file":  filepath.Join(tls, n.Name+"-key.pem"),
+		"member":    members,
+	}
+	config := map[string]any{
+		"node_name": n.Name,
+		"data_dir":  n.dataDir(),
+		"api_addr":  "https://" + n.Endpoint(),
+		"workers":   2,
+		"cluster":   part,
+		"listener": map[string]any{"tcp": map[string]any{
+			"address":       n.Endpoint(),
+			"tls_cert_file": filepath.Join(tls, "tls-"+n.Name+".pem"),
+			"tls_key_file":  filepath.Join(tls, "tls-"+n.Name+"-key.pem"),
+		}},
+		"seal":  seal,
+		"audit": map[string]any{"file": map[string]any{"trail": map[string]any{"options": map[string]any{"file_path": n.trailFile(), "write_timeout": "60s"}}}},
+	}
+	for name, value := range c.options.Config {
+		config[name] = value
+	}
+	text, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(n.configFile(), text, 0o600)
+}
+
+func (n *Node) trailFile() string { return filepath.Join(n.Dir, "audit.log") }
+
+// Start the process. An error if it runs.
+func (n *Node) Start() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process != nil {
+		return fmt.Errorf("%s runs already", n.Name)
+	}
+	if err := os.MkdirAll(n.dataDir(), 0o700); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(n.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	words := append(n.cluster.sandbox.Enclose(n.Number), n.cluster.program, "server", "-config", n.configFile())
+	process := exec.Command(words[0], words[1:]...)
+	process.Dir = n.Dir
+	process.Stdout, process.Stderr = log, log
+	if n.cluster.options.Clocks {
+		process.Env = append(os.Environ(), n.clockEnv()...)
+	}
+	process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := process.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	n.process, n.ended, n.wanted, n.paused = process, ended, false, false
+	go n.await(process, ended)
+	return nil
+}
+
+func (n *Node) await(process *exec.Cmd, ended chan struct{}) {
+	err := process.Wait()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.wanted {
+		n.crashes = append(n.crashes, fmt.Sprintf("%s ended by itself: %v", n.Name, err))
+	}
+	n.process = nil
+	close(ended)
+}
+
+// end sends a signal that ends the process, and waits.
+func (n *Node) end(sig syscall.Signal, patience time.Duration) error {
+	n.mu.Lock()
+	process, ended := n.process, n.ended
+	n.wanted = true
+	n.mu.Unlock()
+	if process == nil {
+		return nil
+	}
+	if err := process.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("%s did not end within %v of %v", n.Name, patience, sig)
+	}
+}
+
+// Kill ends the process as a crash does.
+func (n *Node) Kill() error { return n.end(syscall.SIGKILL, time.Minute) }
+
+// Stop ends the process in order.
+func (n *Node) Stop() error { return n.end(syscall.SIGTERM, time.Minute) }
+
+func (n *Node) signal(sig syscall.Signal) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process == nil {
+		return fmt.Errorf("%s does not run", n.Name)
+	}
+	n.paused = sig == syscall.SIGSTOP
+	return n.process.Process.Signal(sig)
+}
+
+// Pause stops every thread; Resume lets them go on.
+func (n *Node) Pause() error  { return n.signal(syscall.SIGSTOP) }
+func (n *Node) Resume() error { return n.signal(syscall.SIGCONT) }
+
+// Running says whether there is a process.
+func (n *Node) Running() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.process != nil
+}
+
+// descriptors is how many files the process has open; memory its resident bytes.
+func (n *Node) usage() (descriptors int, memory int64, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.process == nil {
+		return 0, 0, fmt.Errorf("%s does not run", n.Name)
+	}
+	proc := fmt.Sprintf("/proc/%d/", n.process.Process.Pid)
+	files, err := os.ReadDir(proc + "fd")
+	if err != nil {
+		return 0, 0, err
+	}
+	text, err := os.ReadFile(proc + "statm")
+	if err != nil {
+		return 0, 0, err
+	}
+	var size, resident int64
+	if _, err := fmt.Sscan(string(text), &size, &resident); err != nil {
+		return 0, 0, err
+	}
+	return len(files), resident * int64(os.Getpagesize()), nil
+}
+
+// Log is all that the node has said, over all its starts.
+func (n *Node) Log() string {
+	text, err := os.ReadFile(n.logFile())
+	if err != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(string(text), "?")
+}
+
+func (n *Node) clockFile() string { return filepath.Join(n.Dir, "clock") }
+
+// clockEnv lets libfaketime show the process a wall clock of its own. Its monotonic clock, by which
+// timers run, stays right.
+func (n *Node) clockEnv() []string {
+	return []string{
+		"LD_PRELOAD=" + clockLibrary,
+		"FAKETIME_TIMESTAMP_FILE=" + n.clockFile(),
+		"FAKETIME_NO_CACHE=1",
+		"FAKETIME_DONT_FAKE_MONOTONIC=1",
+		"FAKETIME_DISABLE_SHM=1",
+	}
+}
+
+const clockLibrary = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+
+// SetClock sets the wall clock that the node sees wrong by so many seconds.
+func (n *Node) SetClock(seconds int) error {
+	next := n.clockFile() + ".next"
+	if err := os.WriteFile(next, []byte(fmt.Sprintf("%+d\n", seconds)), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, n.clockFile())
+}

@@ -1,0 +1,171 @@
+// Package nemesis holds the faults that happen to a cluster, one file each.
+package nemesis
+
+import (
+	"fmt"
+	"math/rand"
+	"sync"
+	"time"
+
+	"holdfast/jepsen/internal/cluster"
+)
+
+// Harm is a fault that has begun.
+type Harm struct {
+	What  string
+	Moves bool         // the cluster needs a new leader
+	Undo  func() error // ends it
+}
+
+// Nemesis is one kind of fault.
+type Nemesis struct {
+	Name, Does string
+	Links      bool          // needs network namespaces
+	Longest    time.Duration // of one fault; 0: 3 s
+	Options    func(*cluster.Options)
+	// Begin a fault; nil without an error where it cannot begin now.
+	Begin func(*Env) (*Harm, error)
+}
+
+// All nemeses, in the order of the README.
+var All = []*Nemesis{
+	kill, killActive, killMajority, killAll, stop, roll, transfer, stepDown, pause, freeze,
+	isolate, halves, bridge, ring, onewayIn, onewayOut, random, flap, thin,
+	clock, sealOne, snapshot, none,
+}
+
+// Find a nemesis by name.
+func Find(name string) (*Nemesis, error) {
+	for _, n := range All {
+		if n.Name == name {
+			return n, nil
+		}
+	}
+	return nil, fmt.Errorf("no nemesis %s", name)
+}
+
+// Env is what faults of one run share.
+type Env struct {
+	Cluster *cluster.Cluster
+
+	mu   sync.Mutex
+	rand *rand.Rand
+	busy map[*cluster.Node]bool
+	cuts map[string][]cluster.Cut
+}
+
+// NewEnv for a run.
+func NewEnv(c *cluster.Cluster, seed int64) *Env {
+	return &Env{Cluster: c, rand: rand.New(rand.NewSource(seed)), busy: map[*cluster.Node]bool{}, cuts: map[string][]cluster.Cut{}}
+}
+
+// Intn is a random number below n.
+func (e *Env) Intn(n int) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.rand.Intn(n)
+}
+
+// Shuffled nodes.
+func (e *Env) Shuffled() []*cluster.Node {
+	nodes := append([]*cluster.Node(nil), e.Cluster.Nodes...)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.rand.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	return nodes
+}
+
+// take up to count of these nodes, whose process no other fault has.
+func (e *Env) take(nodes []*cluster.Node, count int) (taken []*cluster.Node) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, n := range nodes {
+		if len(taken) < count && !e.busy[n] && n.Running() {
+			e.busy[n] = true
+			taken = append(taken, n)
+		}
+	}
+	return taken
+}
+
+func (e *Env) giveBack(nodes []*cluster.Node) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, n := range nodes {
+		delete(e.busy, n)
+	}
+}
+
+// activeFirst are the nodes, the active one in front of the shuffled others, and whether there is one.
+func (e *Env) activeFirst() (nodes []*cluster.Node, found bool) {
+	active := e.Cluster.Active()
+	nodes = e.Shuffled()
+	for i, n := range nodes {
+		if n == active {
+			nodes[0], nodes[i] = nodes[i], nodes[0]
+		}
+	}
+	return nodes, active != nil
+}
+
+// cut replaces the links that this nemesis has cut; other nemeses keep theirs.
+func (e *Env) cut(owner string, cuts []cluster.Cut) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.cuts[owner] = cuts
+	var all []cluster.Cut
+	for _, some := range e.cuts {
+		all = append(all, some...)
+	}
+	return e.Cluster.Sandbox().Rules(all)
+}
+
+// both directions of the links between two groups.
+func between(some, others []*cluster.Node) (cuts []cluster.Cut) {
+	return append(from(some, others), from(others, some)...)
+}
+
+func from(some, others []*cluster.Node) (cuts []cluster.Cut) {
+	for _, a := range some {
+		for _, b := range others {
+			cuts = append(cuts, cluster.Cut{From: a.Number, To: b.Number})
+		}
+	}
+	return cuts
+}
+
+func nameOf(nodes []*cluster.Node) (text string) {
+	for _, n := range nodes {
+		text += " " + n.Name
+	}
+	return text
+}
+
+// cutting is a fault of links alone.
+func (e *Env) cutting(name, what string, moves bool, cuts []cluster.Cut) (*Harm, error) {
+	if err := e.cut(name, cuts); err != nil {
+		return nil, err
+	}
+	return &Harm{What: what, Moves: moves, Undo: func() error { return e.cut(name, nil) }}, nil
+}
+
+// toProcesses is a fault of the processes of some nodes.
+func (e *Env) toProcesses(what string, nodes []*cluster.Node, moves bool, do, undo func(*cluster.Node) error) (*Harm, error) {
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	for _, n := range nodes {
+		if err := do(n); err != nil {
+			return nil, err
+		}
+	}
+	return &Harm{What: what + nameOf(nodes), Moves: moves, Undo: func() error {
+		defer e.giveBack(nodes)
+		for _, n := range nodes {
+			if err := undo(n); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}, nil
+}

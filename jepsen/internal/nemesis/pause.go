@@ -1,0 +1,23 @@
+package nemesis
+
+import "holdfast/jepsen/internal/cluster"
+
+// pause stops all threads of one node, half of the time of the active one.
+var pause = &Nemesis{
+	Name: "pause", Does: "SIGSTOP of one node for a while, half of the time the active one",
+	Begin: func(e *Env) (*Harm, error) {
+		nodes := e.Shuffled()
+		if e.Intn(2) == 0 {
+			nodes, _ = e.activeFirst()
+		}
+		return e.toProcesses("paused", e.take(nodes, 1), false, (*cluster.Node).Pause, (*cluster.Node).Resume)
+	},
+}
+
+// freeze pauses the majority: nobody notices a fault, all clocks go on.
+var freeze = &Nemesis{
+	Name: "freeze", Does: "SIGSTOP of all nodes at once",
+	Begin: func(e *Env) (*Harm, error) {
+		return e.toProcesses("froze", e.take(e.Shuffled(), len(e.Cluster.Nodes)), false, (*cluster.Node).Pause, (*cluster.Node).Resume)
+	},
+}

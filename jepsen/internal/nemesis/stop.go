@@ -1,0 +1,57 @@
+package nemesis
+
+import (
+	"time"
+
+	"holdfast/jepsen/internal/cluster"
+)
+
+// stop one node in order.
+var stop = &Nemesis{
+	Name: "stop", Does: "SIGTERM of one node, then a start",
+	Begin: func(e *Env) (*Harm, error) {
+		return e.toProcesses("stopped", e.take(e.Shuffled(), 1), false, (*cluster.Node).Stop, (*cluster.Node).Start)
+	},
+}
+
+// roll stops and starts each node, one after the other, as an upgrade does.
+var roll = &Nemesis{
+	Name: "roll", Does: "SIGTERM and start of each node, one after the other",
+	Begin: func(e *Env) (*Harm, error) {
+		nodes := e.take(e.Shuffled(), len(e.Cluster.Nodes))
+		if len(nodes) < len(e.Cluster.Nodes) {
+			e.giveBack(nodes)
+			return nil, nil
+		}
+		end, ended := make(chan struct{}), make(chan error, 1)
+		go func() { ended <- rollOver(e, nodes, end) }()
+		return &Harm{What: "rolled over" + nameOf(nodes), Moves: false, Undo: func() error {
+			defer e.giveBack(nodes)
+			close(end)
+			return <-ended
+		}}, nil
+	},
+}
+
+func rollOver(e *Env, nodes []*cluster.Node, end chan struct{}) error {
+	for _, n := range nodes {
+		if err := n.Stop(); err != nil {
+			return err
+		}
+		if err := n.Start(); err != nil {
+			return err
+		}
+		ask := e.Cluster.Client()
+		for deadline := time.Now().Add(time.Minute); !cluster.Serving(e.Cluster.Health(ask, n)) && time.Now().Before(deadline); {
+			time.Sleep(50 * time.Millisecond)
+		}
+		ask.Close()
+		select {
+		case <-end:
+			return nil
+		default:
+		}
+	}
+	<-end
+	return nil
+}

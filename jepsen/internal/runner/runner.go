@@ -1,0 +1,314 @@
+// Package runner does one run: a cluster, clients, faults, and the judgement of what came of it.
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"holdfast/jepsen/internal/cluster"
+	"holdfast/jepsen/internal/history"
+	"holdfast/jepsen/internal/judge"
+	"holdfast/jepsen/internal/nemesis"
+	"holdfast/jepsen/internal/workload"
+)
+
+// Plan of a run: what `jepsen/run` was asked for.
+type Plan struct {
+	Workload string
+	Nemeses  []string
+	Seconds  int
+	Seed     int64
+	Nodes    int
+	Front    string // direct or haproxy
+}
+
+const clients = 10
+
+// Name of the run, of its folder too.
+func (p Plan) Name() string {
+	name := p.Workload + "-" + strings.Join(p.Nemeses, "+")
+	if p.Front == "haproxy" {
+		name += "-haproxy"
+	}
+	if p.Nodes != 3 {
+		name += fmt.Sprintf("-%dnodes", p.Nodes)
+	}
+	return fmt.Sprintf("%s-%d", name, p.Seed)
+}
+
+// Command that does the same run again.
+func (p Plan) Command() string {
+	return fmt.Sprintf("jepsen/run %s %s --time %d --seed %d --nodes %d --front %s",
+		p.Workload, strings.Join(p.Nemeses, "+"), p.Seconds, p.Seed, p.Nodes, p.Front)
+}
+
+// Result of a run, in result.json.
+type Result struct {
+	Plan       Plan
+	Loopback   bool // no namespaces could be made
+	Operations int
+	Faults     int
+	Overlap    float64 // part of the operations that overlap a fault
+	Elections  int
+	LongestGap string // without an acknowledged write of the prober
+	Findings   []string
+	Notes      []string
+}
+
+// run has all parts of a run.
+type run struct {
+	plan    Plan
+	dir     string
+	work    *workload.Workload
+	nemeses []*nemesis.Nemesis
+	cluster *cluster.Cluster
+	env     *workload.Env
+	probe   *prober
+	watch   *watcher
+	result  Result
+	harmed  map[string]bool // nemeses that should have moved leadership
+	mu      sync.Mutex
+}
+
+func (r *run) find(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Findings = append(r.result.Findings, fmt.Sprintf(format, args...))
+}
+
+func (r *run) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.result.Notes = append(r.result.Notes, fmt.Sprintf(format, args...))
+}
+
+// Run does it, inside of what cluster.Enter made. The folder keeps the history and the verdict; the
+// files of the nodes too, if anything was found.
+func Run(p Plan, top, program, dir string) (*Result, error) {
+	r := &run{plan: p, dir: dir, harmed: map[string]bool{}, result: Result{Plan: p}}
+	var err error
+	if r.work, err = workload.Find(p.Workload); err != nil {
+		return nil, err
+	}
+	for _, name := range p.Nemeses {
+		n, err := nemesis.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		r.nemeses = append(r.nemeses, n)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := r.open(top, program); err != nil {
+		return nil, err
+	}
+	defer r.cluster.End()
+	if err := r.storm(); err != nil {
+		return nil, err
+	}
+	return r.judge()
+}
+
+func (r *run) open(top, program string) error {
+	sandbox, err := cluster.OpenSandbox(r.dir)
+	if err != nil {
+		return err
+	}
+	r.result.Loopback = sandbox.Loopback
+	for _, n := range r.nemeses {
+		if n.Links && sandbox.Loopback {
+			return fmt.Errorf("this machine makes no network namespaces, so it cannot do %s", n.Name)
+		}
+	}
+	o := cluster.Options{Size: r.plan.Nodes, Program: program, Top: top, Dir: filepath.Join(r.dir, "nodes")}
+	if r.work.Options != nil {
+		r.work.Options(&o)
+	}
+	for _, n := range r.nemeses {
+		if n.Options != nil {
+			n.Options(&o)
+		}
+	}
+	if r.cluster, err = cluster.New(o, sandbox); err != nil {
+		return err
+	}
+	if err = r.cluster.Start(); err != nil {
+		return err
+	}
+	r.env = &workload.Env{Cluster: r.cluster, Record: history.NewRecorder(),
+		Marker: fmt.Sprintf("planted-%x-%d", time.Now().UnixNano(), r.plan.Seed)}
+	if r.plan.Front == "haproxy" {
+		if r.env.Front, err = r.cluster.StartProxy(); err != nil {
+			return err
+		}
+	}
+	if err = r.work.Setup(r.env); err != nil {
+		return err
+	}
+	if r.probe, err = startProber(r.env); err != nil {
+		return err
+	}
+	return r.cluster.NoteDescriptors()
+}
+
+const (
+	quietFirst = time.Second     // before the first fault
+	quietLast  = 3 * time.Second // after the last one
+)
+
+// storm: clients and faults at the same time, then quiet, then the last reads.
+func (r *run) storm() error {
+	r.watch = startWatcher(r.env.Record, r.cluster)
+	var all sync.WaitGroup
+	for id := range clients {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			c := workload.NewClient(r.env, id, r.plan.Seed)
+			defer c.Close()
+			r.work.Run(c)
+		}()
+	}
+	time.Sleep(quietFirst)
+	err := r.faults()
+	if err != nil {
+		r.find("the nemesis failed: %v", err)
+	}
+	if r.work.Options == nil { // else clients are what opens the nodes
+		if err := r.cluster.AwaitUp(); err != nil {
+			r.find("after the faults: %v", err)
+		}
+	}
+	time.Sleep(quietLast)
+	r.env.Stop()
+	all.Wait()
+	r.probe.stop()
+	r.watch.stop()
+	if err := r.cluster.AwaitUp(); err != nil {
+		r.find("at the end: %v", err)
+		return nil
+	}
+	for i, n := range r.cluster.Nodes {
+		c := workload.NewClient(r.env, 1000+i, r.plan.Seed)
+		if err := r.work.Final(c, n); err != nil {
+			r.find("%v", err)
+		}
+		c.Close()
+	}
+	return nil
+}
+
+// faults until the time is over. With two nemeses each goes its way, so that faults overlap.
+func (r *run) faults() error {
+	env := nemesis.NewEnv(r.cluster, r.plan.Seed)
+	end := time.Now().Add(time.Duration(r.plan.Seconds) * time.Second)
+	errs := make(chan error, len(r.nemeses))
+	for _, n := range r.nemeses {
+		go func() { errs <- r.oneAfterTheOther(env, n, end) }()
+	}
+	var first error
+	for range r.nemeses {
+		if err := <-errs; err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func (r *run) oneAfterTheOther(env *nemesis.Env, n *nemesis.Nemesis, end time.Time) error {
+	longest := n.Longest
+	if longest == 0 {
+		longest = 3 * time.Second
+	}
+	some := func(least, most time.Duration) time.Duration {
+		return least + time.Duration(env.Intn(int(most-least)))
+	}
+	for time.Now().Before(end) {
+		start := r.env.Record.Now()
+		harm, err := n.Begin(env)
+		if err != nil {
+			return fmt.Errorf("%s: %w", n.Name, err)
+		}
+		if harm == nil {
+			time.Sleep(200 * time.Millisecond)
+			continue
+		}
+		if harm.Moves {
+			r.mu.Lock()
+			r.harmed[n.Name] = true
+			r.mu.Unlock()
+		}
+		time.Sleep(some(300*time.Millisecond, longest))
+		err = harm.Undo()
+		r.env.Record.AddFault(history.Fault{Fault: n.Name, What: harm.What, Start: start, End: r.env.Record.Now()})
+		if err != nil {
+			return fmt.Errorf("%s, which %s, was not undone: %w", n.Name, harm.What, err)
+		}
+		time.Sleep(some(200*time.Millisecond, 2*time.Second))
+	}
+	return nil
+}
+
+// judge what happened, and write it down.
+func (r *run) judge() (*Result, error) {
+	h := r.env.Record.History()
+	if err := h.Write(filepath.Join(r.dir, "history.jsonl")); err != nil {
+		return nil, err
+	}
+	r.afterwards()
+	r.enough(h)
+	r.service(h)
+	began := time.Now()
+	v := r.work.Judge(h)
+	r.note("judged in %.1f s", time.Since(began).Seconds())
+	r.result.Notes = append(r.result.Notes, v.Notes...)
+	for _, a := range v.Anomalies {
+		r.find("%s", a)
+	}
+	r.cluster.End()
+	return &r.result, r.report(h, v)
+}
+
+// Rejudge a kept history.
+func Rejudge(dir string) (*Result, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "result.json"))
+	if err != nil {
+		return nil, err
+	}
+	var result Result
+	if err := json.Unmarshal(text, &result); err != nil {
+		return nil, err
+	}
+	w, err := workload.Find(result.Plan.Workload)
+	if err != nil {
+		return nil, err
+	}
+	h, err := history.Read(filepath.Join(dir, "history.jsonl"))
+	if err != nil {
+		return nil, err
+	}
+	v := w.Judge(h)
+	result.Notes, result.Findings = v.Notes, nil
+	for _, a := range v.Anomalies {
+		result.Findings = append(result.Findings, a.String())
+	}
+	return &result, pictures(dir, v)
+}
+
+func pictures(dir string, v judge.Verdict) error {
+	for name, draw := range v.Pictures {
+		if err := draw(filepath.Join(dir, name+".html")); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package runner
+
+import (
+	"time"
+
+	"holdfast/jepsen/internal/cluster"
+	"holdfast/jepsen/internal/history"
+)
+
+const (
+	overlapLeast  = 0.2
+	backWithin    = 5 * cluster.Election
+	electionAfter = 3 * time.Second // of a fault, an election may follow from it
+)
+
+// overlaps says whether an operation was under way during a fault.
+func overlaps(o *history.Op, faults []history.Fault) bool {
+	for _, f := range faults {
+		if o.Invoke <= f.End && o.Return >= f.Start {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *run) quiet() bool { return len(r.nemeses) == 1 && r.nemeses[0].Name == "none" }
+
+// enough happened for the run to mean anything.
+func (r *run) enough(h *history.History) {
+	good, during := 0, 0
+	for _, o := range h.Ops {
+		if o.Type == history.OK && !o.Final {
+			good++
+			if overlaps(o, h.Faults) {
+				during++
+			}
+		}
+	}
+	r.result.Operations, r.result.Faults, r.result.Elections = len(h.Ops), len(h.Faults), len(r.watch.elections)
+	if least := r.work.Least * float64(r.plan.Seconds); float64(good) < least {
+		r.find("too few operations: %d have a known outcome, %.0f are needed", good, least)
+	}
+	if good > 0 {
+		r.result.Overlap = float64(during) / float64(good)
+	}
+	if r.quiet() {
+		return
+	}
+	if len(h.Faults) == 0 {
+		r.find("there was no fault")
+	} else if r.result.Overlap < overlapLeast {
+		r.find("too few operations overlap a fault: %.0f %%", 100*r.result.Overlap)
+	}
+	for name := range r.harmed {
+		if !r.movedDuring(h, name) {
+			r.find("%s did not move leadership", name)
+		}
+	}
+}
+
+func (r *run) movedDuring(h *history.History, name string) bool {
+	for _, f := range h.Faults {
+		for _, at := range r.watch.elections {
+			if f.Fault == name && at >= f.Start && at <= f.End+int64(electionAfter) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// service: writes come back soon after each fault, and no leader changes without one.
+func (r *run) service(h *history.History) {
+	longest := int64(0)
+	for _, f := range h.Faults {
+		gap := r.probe.longestGap(f.Start, min(f.End+int64(backWithin), r.lastProbe()))
+		longest = max(longest, gap)
+		if r.work.Options != nil {
+			continue // clients seal the nodes
+		}
+		r.comesBack(h, f)
+	}
+	r.result.LongestGap = time.Duration(longest).Round(time.Millisecond).String()
+	for _, at := range r.watch.elections {
+		if !r.explained(h, at) {
+			r.find("a leader changed without a fault, %.1f s into the run", float64(at)/1e9)
+		}
+	}
+	if stalled := r.watch.stalled(0, history.Open); stalled > 0 {
+		r.note("the machine stood still for %v in all", time.Duration(stalled).Round(time.Millisecond))
+	}
+}
+
+func (r *run) lastProbe() int64 {
+	if n := len(r.probe.good); n > 0 {
+		return r.probe.good[n-1].back
+	}
+	return 0
+}
+
+func (r *run) comesBack(h *history.History, f history.Fault) {
+	back := r.probe.firstAfter(f.End)
+	allowed := f.End + int64(backWithin)
+	allowed += 2 * r.watch.stalled(f.End, allowed)
+	if back <= allowed {
+		return
+	}
+	for _, other := range h.Faults {
+		if other != f && other.End > f.End && other.Start < allowed {
+			return // another fault came too soon
+		}
+	}
+	if back == history.Open {
+		r.find("no write was acknowledged after %q ended", f.What)
+		return
+	}
+	r.find("the first write after %q was acknowledged after %v; %v are allowed", f.What,
+		time.Duration(back-f.End).Round(time.Millisecond), time.Duration(allowed-f.End))
+}
+
+// explained says whether a fault or a stall of the machine came just before this time.
+func (r *run) explained(h *history.History, at int64) bool {
+	for _, f := range h.Faults {
+		if at >= f.Start && at <= f.End+int64(electionAfter) {
+			return true
+		}
+	}
+	return r.watch.stalled(at-int64(2*time.Second), at) > 0
+}
