@@ -184,7 +184,7 @@ func (r row) print() {
 		fmt.Println("    on the loopback: this machine makes no network namespaces")
 	}
 	for _, finding := range s.Findings {
-		fmt.Printf("    %.2000s\n", finding)
+		fmt.Printf("    %.6000s\n", finding)
 	}
 	if len(s.Findings) > 0 {
 		fmt.Printf("    again: %s\n    kept: %s\n", r.plan.Command(), r.dir)

@@ -17,14 +17,14 @@ var quickRows = []string{
 	"register oneway-in+pause",
 	"register clock+transfer",
 	"append thin+kill-active",
-	"set ring+flap",
+	"set bridge+flap",
 	"tokens kill+pause",
 	"once random+pause",
 	"authority isolate+freeze",
 	"create halves",
 	"seal kill-all",
 	"append snapshot+kill-majority",
-	"set bridge+oneway-out",
+	"set ring+oneway-out",
 	"register roll haproxy",
 }
 

@@ -62,7 +62,7 @@ type link struct {
 	reader *bufio.Reader
 }
 
-const requestTimeout = 3 * time.Second
+const requestTimeout = 10 * time.Second // of requests that name none
 
 func (c *Cluster) Client() *Client { return &Client{cluster: c, links: map[string]*link{}} }
 

@@ -94,21 +94,28 @@ func withoutUnread(ops []*history.Op) (kept []*history.Op) {
 	return kept
 }
 
-// withoutUnseen leaves out writes with CAS without a known outcome of which no later version tells:
-// they may as well come after everything else, or be refused then.
+// withoutUnseen leaves out writes with CAS without a known outcome that may as well be refused or
+// come after everything else: the version that one would make holds another value; or no answer tells
+// of that version, and no deletion can have met it.
 func withoutUnseen(ops []*history.Op) (kept []*history.Op) {
 	newest := int64(0)
 	holds := map[int64]int64{} // version: its value, as far as any answer tells
+	lastDelete := int64(-1)
 	for _, o := range ops {
-		if o.Type != history.OK {
-			continue
-		}
-		newest = max(newest, o.Version)
+		isWrite := o.F == "write" || o.F == "patch"
 		switch {
-		case (o.F == "write" || o.F == "patch") && o.Version > 0:
+		case o.F == "delete" && o.Type != history.Fail:
+			lastDelete = max(lastDelete, o.Return)
+		case o.Type != history.OK:
+		case isWrite && o.Version == 0 && o.CAS != nil:
+			newest = max(newest, *o.CAS+1) // there may have been a version that refused it
+		case isWrite:
 			holds[o.Version] = o.Arg
 		case (o.F == "read" || o.F == "readv") && o.Value != 0:
 			holds[o.Version] = o.Value
+		}
+		if o.Type == history.OK {
+			newest = max(newest, o.Version)
 		}
 	}
 	for _, o := range ops {
@@ -118,7 +125,7 @@ func withoutUnseen(ops []*history.Op) (kept []*history.Op) {
 		if o.Type == history.Info && (o.F == "write" || o.F == "patch") && o.CAS != nil {
 			made := *o.CAS + 1
 			other, known := holds[made]
-			if (known && other != o.Arg) || made > newest {
+			if (known && other != o.Arg) || (made > newest && lastDelete < o.Invoke) {
 				continue
 			}
 		}

@@ -161,8 +161,8 @@ func (r *run) open(top, program string) error {
 }
 
 const (
-	quietFirst = time.Second     // before the first fault
-	quietLast  = 3 * time.Second // after the last one
+	quietFirst = 500 * time.Millisecond // before the first fault
+	quietLast  = time.Second            // after the last one
 )
 
 // storm: clients and faults at the same time, then quiet, then the last reads.
@@ -207,53 +207,60 @@ func (r *run) storm() error {
 	return nil
 }
 
-// faults until the time is over. With two nemeses each goes its way, so that faults overlap.
+// faults until the time is over: each nemesis alone, or all of them at the same time, by chance.
 func (r *run) faults() error {
 	env := nemesis.NewEnv(r.cluster, r.plan.Seed)
 	end := time.Now().Add(time.Duration(r.plan.Seconds) * time.Second)
-	errs := make(chan error, len(r.nemeses))
-	for _, n := range r.nemeses {
-		go func() { errs <- r.oneAfterTheOther(env, n, end) }()
-	}
-	var first error
-	for range r.nemeses {
-		if err := <-errs; err != nil && first == nil {
-			first = err
+	for time.Now().Before(end) {
+		chosen := r.nemeses
+		if i := env.Intn(len(r.nemeses) + 1); i < len(r.nemeses) {
+			chosen = r.nemeses[i : i+1]
 		}
+		errs := make(chan error, len(chosen))
+		for _, n := range chosen {
+			go func() { errs <- r.oneFault(env, n) }()
+		}
+		for range chosen {
+			if err := <-errs; err != nil {
+				return err
+			}
+		}
+		time.Sleep(between(env, 200*time.Millisecond, time.Second))
 	}
-	return first
+	return nil
 }
 
-func (r *run) oneAfterTheOther(env *nemesis.Env, n *nemesis.Nemesis, end time.Time) error {
+func between(env *nemesis.Env, least, most time.Duration) time.Duration {
+	return least + time.Duration(env.Intn(int(most-least)))
+}
+
+// longestFault of a nemesis that does not say another time.
+const longestFault = 3 * time.Second
+
+func (r *run) oneFault(env *nemesis.Env, n *nemesis.Nemesis) error {
+	time.Sleep(between(env, 0, 300*time.Millisecond))
+	start := r.env.Record.Now()
+	harm, err := n.Begin(env)
+	if err != nil {
+		return fmt.Errorf("%s: %w", n.Name, err)
+	}
+	if harm == nil {
+		return nil
+	}
+	if harm.Moves {
+		r.mu.Lock()
+		r.harmed[n.Name] = true
+		r.mu.Unlock()
+	}
 	longest := n.Longest
 	if longest == 0 {
-		longest = 3 * time.Second
+		longest = longestFault
 	}
-	some := func(least, most time.Duration) time.Duration {
-		return least + time.Duration(env.Intn(int(most-least)))
-	}
-	for time.Now().Before(end) {
-		start := r.env.Record.Now()
-		harm, err := n.Begin(env)
-		if err != nil {
-			return fmt.Errorf("%s: %w", n.Name, err)
-		}
-		if harm == nil {
-			time.Sleep(200 * time.Millisecond)
-			continue
-		}
-		if harm.Moves {
-			r.mu.Lock()
-			r.harmed[n.Name] = true
-			r.mu.Unlock()
-		}
-		time.Sleep(some(300*time.Millisecond, longest))
-		err = harm.Undo()
-		r.env.Record.AddFault(history.Fault{Fault: n.Name, What: harm.What, Start: start, End: r.env.Record.Now()})
-		if err != nil {
-			return fmt.Errorf("%s, which %s, was not undone: %w", n.Name, harm.What, err)
-		}
-		time.Sleep(some(200*time.Millisecond, 2*time.Second))
+	time.Sleep(between(env, longest/10, longest))
+	err = harm.Undo()
+	r.env.Record.AddFault(history.Fault{Fault: n.Name, What: harm.What, Start: start, End: r.env.Record.Now()})
+	if err != nil {
+		return fmt.Errorf("%s, which %s, was not undone: %w", n.Name, harm.What, err)
 	}
 	return nil
 }

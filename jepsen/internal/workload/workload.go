@@ -82,8 +82,12 @@ func (c *Client) Close() { c.ask.Close() }
 // Stopped says whether the run is over.
 func (c *Client) Stopped() bool { return c.stopped.Load() }
 
-// Node is one of the nodes, by chance.
+// Node is the client's own one most of the time, else one by chance: so clients of the others go on
+// while one node does not answer.
 func (c *Client) Node() *cluster.Node {
+	if c.Rand.Intn(5) > 0 {
+		return c.Cluster.Nodes[c.ID%len(c.Cluster.Nodes)]
+	}
 	return c.Cluster.Nodes[c.Rand.Intn(len(c.Cluster.Nodes))]
 }
 
@@ -97,6 +101,9 @@ func (c *Client) Do(o *history.Op, n *cluster.Node, q cluster.Request) cluster.R
 	o.Process, o.Node = c.ID, n.Name
 	if c.Front != "" && !o.Final {
 		address, o.Node = c.Front, "front"
+	}
+	if q.Timeout = clientTimeout; o.Final {
+		q.Timeout = 0
 	}
 	o.Invoke = c.Record.Now()
 	reply := c.ask.DoAt(address, q)
@@ -126,10 +133,15 @@ func (c *Client) Wrong(o *history.Op, r cluster.Reply) {
 	c.Record.Add(o)
 }
 
+// clientTimeout is short: a client that waits for a node which is cut off does nothing else. The
+// request may take effect later.
+const clientTimeout = time.Second
+
 // Root makes a request of the administrator until its outcome is known, on a node by chance; nil when
 // the run is over first.
 func (c *Client) Root(q cluster.Request) *cluster.Reply {
 	for !c.Stopped() {
+		q.Timeout = clientTimeout
 		if r := c.ask.Do(c.Node(), q); r.Known() {
 			return &r
 		}
