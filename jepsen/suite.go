@@ -25,7 +25,7 @@ var quickRows = []string{
 	"seal kill-all",
 	"append snapshot+kill-majority",
 	"set ring+oneway-out",
-	"register roll haproxy",
+	"register roll+pause haproxy",
 }
 
 // shortRows are those of the quick suite that tests/run has time for.

@@ -57,12 +57,13 @@ func (o *Op) String() string {
 // Before says whether o returned before p was invoked.
 func (o *Op) Before(p *Op) bool { return o.Return < p.Invoke }
 
-// Fault is a time in which a nemesis did harm. End counts when it was undone.
+// Fault is a time in which a nemesis did harm.
 type Fault struct {
-	Fault string `json:"fault"` // name of the nemesis
-	What  string `json:"what"`
-	Start int64  `json:"start"`
-	End   int64  `json:"end"`
+	Fault  string `json:"fault"` // name of the nemesis
+	What   string `json:"what"`
+	Start  int64  `json:"start"`
+	Undone int64  `json:"undone"`
+	End    int64  `json:"end"` // the nodes whose processes were ended are back
 }
 
 // History is a whole run.

@@ -1,6 +1,10 @@
 package nemesis
 
-import "holdfast/jepsen/internal/cluster"
+import (
+	"time"
+
+	"holdfast/jepsen/internal/cluster"
+)
 
 // kill one node as a crash does.
 var kill = &Nemesis{
@@ -24,7 +28,8 @@ var killActive = &Nemesis{
 
 // killMajority kills so many that the others have no quorum.
 var killMajority = &Nemesis{
-	Name: "kill-majority", Does: "SIGKILL of a majority at once",
+	Longest: time.Second,
+	Name:    "kill-majority", Does: "SIGKILL of a majority at once",
 	Begin: func(e *Env) (*Harm, error) {
 		nodes, _ := e.activeFirst()
 		return e.toProcesses("killed majority", e.take(nodes, len(nodes)/2+1), true, (*cluster.Node).Kill, (*cluster.Node).Start)
@@ -33,7 +38,8 @@ var killMajority = &Nemesis{
 
 // killAll kills every node.
 var killAll = &Nemesis{
-	Name: "kill-all", Does: "SIGKILL of all nodes at once",
+	Longest: time.Second,
+	Name:    "kill-all", Does: "SIGKILL of all nodes at once",
 	Begin: func(e *Env) (*Harm, error) {
 		nodes := e.Shuffled()
 		return e.toProcesses("killed all", e.take(nodes, len(nodes)), true, (*cluster.Node).Kill, (*cluster.Node).Start)

@@ -15,6 +15,7 @@ type Harm struct {
 	What  string
 	Moves bool         // the cluster needs a new leader
 	Undo  func() error // ends it
+	Back  func()       // waits until what it undid is back; nil: at once
 }
 
 // Nemesis is one kind of fault.
@@ -149,6 +150,23 @@ func (e *Env) cutting(name, what string, moves bool, cuts []cluster.Cut) (*Harm,
 	return &Harm{What: what, Moves: moves, Undo: func() error { return e.cut(name, nil) }}, nil
 }
 
+const backPatience = 10 * time.Second
+
+// awaitBack waits, not for long, until these nodes serve again or are sealed.
+func (e *Env) awaitBack(nodes []*cluster.Node) {
+	ask := e.Cluster.Client()
+	defer ask.Close()
+	deadline := time.Now().Add(backPatience)
+	for _, n := range nodes {
+		for time.Now().Before(deadline) {
+			if health := e.Cluster.Health(ask, n); cluster.Serving(health) || health == 503 {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+}
+
 // toProcesses is a fault of the processes of some nodes.
 func (e *Env) toProcesses(what string, nodes []*cluster.Node, moves bool, do, undo func(*cluster.Node) error) (*Harm, error) {
 	if len(nodes) == 0 {
@@ -159,7 +177,7 @@ func (e *Env) toProcesses(what string, nodes []*cluster.Node, moves bool, do, un
 			return nil, err
 		}
 	}
-	return &Harm{What: what + nameOf(nodes), Moves: moves, Undo: func() error {
+	return &Harm{What: what + nameOf(nodes), Moves: moves, Back: func() { e.awaitBack(nodes) }, Undo: func() error {
 		defer e.giveBack(nodes)
 		for _, n := range nodes {
 			if err := undo(n); err != nil {

@@ -1,6 +1,10 @@
 package nemesis
 
-import "holdfast/jepsen/internal/cluster"
+import (
+	"time"
+
+	"holdfast/jepsen/internal/cluster"
+)
 
 // pause stops all threads of one node, half of the time of the active one.
 var pause = &Nemesis{
@@ -14,9 +18,9 @@ var pause = &Nemesis{
 	},
 }
 
-// freeze pauses the majority: nobody notices a fault, all clocks go on.
+// freeze pauses all: no node notices that another one is away, and all clocks go on.
 var freeze = &Nemesis{
-	Name: "freeze", Does: "SIGSTOP of all nodes at once",
+	Name: "freeze", Does: "SIGSTOP of all nodes at once, up to a second", Longest: time.Second,
 	Begin: func(e *Env) (*Harm, error) {
 		return e.toProcesses("froze", e.take(e.Shuffled(), len(e.Cluster.Nodes)), false, (*cluster.Node).Pause, (*cluster.Node).Resume)
 	},

@@ -1,10 +1,15 @@
 package nemesis
 
-import "holdfast/jepsen/internal/cluster"
+import (
+	"time"
+
+	"holdfast/jepsen/internal/cluster"
+)
 
 // ring: each node sees a majority, and no two the same one. Of three nodes each hears one neighbour.
 var ring = &Nemesis{
 	Name: "ring", Does: "each node hears its neighbours in a ring alone (of three: in one direction)", Links: true,
+	Longest: 1500 * time.Millisecond, // of three nodes none hears a majority that hears it
 	Begin: func(e *Env) (*Harm, error) {
 		nodes := e.Shuffled()
 		var cuts []cluster.Cut

@@ -165,6 +165,9 @@ const (
 	quietLast  = time.Second            // after the last one
 )
 
+// longestRun is how many times longer than asked for a run may become.
+const longestRun = 3
+
 // storm: clients and faults at the same time, then quiet, then the last reads.
 func (r *run) storm() error {
 	r.watch = startWatcher(r.env.Record, r.cluster)
@@ -207,11 +210,13 @@ func (r *run) storm() error {
 	return nil
 }
 
-// faults until the time is over: each nemesis alone, or all of them at the same time, by chance.
+// faults until the time is over: each nemesis alone, or all of them at the same time, by chance. It
+// goes on for longer where the machine is too slow for the run to mean anything.
 func (r *run) faults() error {
 	env := nemesis.NewEnv(r.cluster, r.plan.Seed)
-	end := time.Now().Add(time.Duration(r.plan.Seconds) * time.Second)
-	for time.Now().Before(end) {
+	length := time.Duration(r.plan.Seconds) * time.Second
+	end, last := time.Now().Add(length), time.Now().Add(longestRun*length)
+	for time.Now().Before(end) || (time.Now().Before(last) && !r.meant()) {
 		chosen := r.nemeses
 		if i := env.Intn(len(r.nemeses) + 1); i < len(r.nemeses) {
 			chosen = r.nemeses[i : i+1]
@@ -225,7 +230,7 @@ func (r *run) faults() error {
 				return err
 			}
 		}
-		time.Sleep(between(env, 200*time.Millisecond, time.Second))
+		time.Sleep(between(env, 200*time.Millisecond, 700*time.Millisecond))
 	}
 	return nil
 }
@@ -256,9 +261,13 @@ func (r *run) oneFault(env *nemesis.Env, n *nemesis.Nemesis) error {
 	if longest == 0 {
 		longest = longestFault
 	}
-	time.Sleep(between(env, longest/10, longest))
+	time.Sleep(between(env, longest/4, longest))
 	err = harm.Undo()
-	r.env.Record.AddFault(history.Fault{Fault: n.Name, What: harm.What, Start: start, End: r.env.Record.Now()})
+	undone := r.env.Record.Now()
+	if harm.Back != nil && err == nil {
+		harm.Back()
+	}
+	r.env.Record.AddFault(history.Fault{Fault: n.Name, What: harm.What, Start: start, Undone: undone, End: r.env.Record.Now()})
 	if err != nil {
 		return fmt.Errorf("%s, which %s, was not undone: %w", n.Name, harm.What, err)
 	}

@@ -25,31 +25,43 @@ func overlaps(o *history.Op, faults []history.Fault) bool {
 
 func (r *run) quiet() bool { return len(r.nemeses) == 1 && r.nemeses[0].Name == "none" }
 
-// enough happened for the run to mean anything.
-func (r *run) enough(h *history.History) {
-	good, during := 0, 0
+// share of the operations with a known outcome that overlap a fault, and how many there are.
+func share(h *history.History) (good int, during float64) {
+	count := 0
 	for _, o := range h.Ops {
 		if o.Type == history.OK && !o.Final {
 			good++
 			if overlaps(o, h.Faults) {
-				during++
+				count++
 			}
 		}
 	}
+	return good, float64(count) / float64(max(good, 1))
+}
+
+func (r *run) least() float64 { return r.work.Least * float64(r.plan.Seconds) }
+
+// meant says whether enough has happened so far.
+func (r *run) meant() bool {
+	good, during := share(r.env.Record.History())
+	return r.quiet() || (float64(good) >= r.least() && during >= overlapLeast+0.05)
+}
+
+// enough happened for the run to mean anything.
+func (r *run) enough(h *history.History) {
+	good, during := share(h)
 	r.result.Operations, r.result.Faults, r.result.Elections = len(h.Ops), len(h.Faults), len(r.watch.elections)
-	if least := r.work.Least * float64(r.plan.Seconds); float64(good) < least {
-		r.find("too few operations: %d have a known outcome, %.0f are needed", good, least)
-	}
-	if good > 0 {
-		r.result.Overlap = float64(during) / float64(good)
+	r.result.Overlap = during
+	if float64(good) < r.least() {
+		r.find("too few operations: %d have a known outcome, %.0f are needed", good, r.least())
 	}
 	if r.quiet() {
 		return
 	}
 	if len(h.Faults) == 0 {
 		r.find("there was no fault")
-	} else if r.result.Overlap < overlapLeast {
-		r.find("too few operations overlap a fault: %.0f %%", 100*r.result.Overlap)
+	} else if during < overlapLeast {
+		r.find("too few operations overlap a fault: %.0f %%", 100*during)
 	}
 	for name := range r.harmed {
 		if !r.movedDuring(h, name) {
@@ -82,7 +94,7 @@ func (r *run) service(h *history.History) {
 	}
 	r.result.LongestGap = time.Duration(longest).Round(time.Millisecond).String()
 	for _, at := range r.watch.elections {
-		if !r.explained(h, at) {
+		if r.work.Options == nil && !r.explained(h, at) {
 			r.find("a leader changed without a fault, %.1f s into the run", float64(at)/1e9)
 		}
 	}
@@ -99,14 +111,14 @@ func (r *run) lastProbe() int64 {
 }
 
 func (r *run) comesBack(h *history.History, f history.Fault) {
-	back := r.probe.firstAfter(f.End)
-	allowed := f.End + int64(backWithin)
-	allowed += 2 * r.watch.stalled(f.End, allowed)
+	back := r.probe.firstAfter(f.Undone)
+	allowed := f.Undone + int64(backWithin)
+	allowed += 2 * r.watch.stalled(f.Undone, allowed)
 	if back <= allowed {
 		return
 	}
 	for _, other := range h.Faults {
-		if other != f && other.End > f.End && other.Start < allowed {
+		if other != f && other.End > f.Undone && other.Start < allowed {
 			return // another fault came too soon
 		}
 	}
@@ -115,7 +127,7 @@ func (r *run) comesBack(h *history.History, f history.Fault) {
 		return
 	}
 	r.find("the first write after %q was acknowledged after %v; %v are allowed", f.What,
-		time.Duration(back-f.End).Round(time.Millisecond), time.Duration(allowed-f.End))
+		time.Duration(back-f.Undone).Round(time.Millisecond), time.Duration(allowed-f.Undone))
 }
 
 // explained says whether a fault or a stall of the machine came just before this time.

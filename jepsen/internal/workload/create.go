@@ -21,17 +21,17 @@ var create = &Workload{
 		return mount(e, "made", "2")
 	},
 	Run: func(c *Client) {
-		if c.ID != 0 {
-			return // the clients of a name come and go with it
+		if c.ID >= groups {
+			return // each of the others has five clients
 		}
 		users := make([]*Client, creators)
 		for i := range users {
-			users[i] = NewClient(c.Env, i+1, c.Rand.Int63())
+			users[i] = NewClient(c.Env, 100*(c.ID+1)+i, c.Rand.Int63())
 			defer users[i].Close()
 		}
 		for round := 0; !c.Stopped(); round++ {
 			t := things[round%len(things)]
-			name := fmt.Sprintf("%s%d", t.name, round)
+			name := fmt.Sprintf("%s%d-%d", t.name, c.ID, round)
 			c.Shared.(*names).add(name, t)
 			var all sync.WaitGroup
 			for _, user := range users {
@@ -42,6 +42,7 @@ var create = &Workload{
 				}()
 			}
 			all.Wait()
+			sleep(50 + c.Rand.Intn(100)) // quiet times would outweigh faults: a round takes long then
 		}
 	},
 	Final: func(c *Client, n *cluster.Node) error {
@@ -57,7 +58,10 @@ var create = &Workload{
 	},
 }
 
-const creators = 5
+const (
+	groups   = 4
+	creators = 5
+)
 
 type made struct {
 	name  string

@@ -43,6 +43,7 @@ var once = &Workload{
 				}()
 			}
 			all.Wait()
+			sleep(50 + c.Rand.Intn(150)) // quiet times would outweigh faults: a round takes long then
 		}
 	},
 	Final: func(*Client, *cluster.Node) error { return nil },

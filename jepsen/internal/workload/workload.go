@@ -135,7 +135,7 @@ func (c *Client) Wrong(o *history.Op, r cluster.Reply) {
 
 // clientTimeout is short: a client that waits for a node which is cut off does nothing else. The
 // request may take effect later.
-const clientTimeout = time.Second
+const clientTimeout = 500 * time.Millisecond
 
 // Root makes a request of the administrator until its outcome is known, on a node by chance; nil when
 // the run is over first.
