@@ -76,7 +76,7 @@ func parse(args []string) (*options, error) {
 	o := &options{}
 	flags := flag.NewFlagSet("jepsen/run", flag.ContinueOnError)
 	flags.StringVar(&o.top, "top", ".", "the source tree")
-	flags.StringVar(&o.suite, "suite", "", "run the rows of this suite: quick, short or full")
+	flags.StringVar(&o.suite, "suite", "", "run the rows of this suite: quick or full")
 	flags.BoolVar(&o.list, "list", false, "list workloads and nemeses")
 	flags.IntVar(&o.jobs, "jobs", 2, "rows of a suite at once")
 	flags.IntVar(&o.plan.Seconds, "time", 20, "seconds of faults")

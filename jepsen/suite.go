@@ -22,14 +22,10 @@ var quickRows = []string{
 	"once random+pause",
 	"authority isolate+freeze",
 	"create halves",
-	"seal kill-all",
+	"seal kill-all+pause",
 	"append snapshot+kill-majority",
-	"set ring+oneway-out",
 	"register roll+pause haproxy",
 }
-
-// shortRows are those of the quick suite that tests/run has time for.
-var shortRows = []string{quickRows[0], quickRows[3], quickRows[4], quickRows[5], quickRows[6], quickRows[7], quickRows[8], quickRows[9]}
 
 const fullSeconds = 60
 
@@ -38,8 +34,6 @@ func suitePlans(o *options) (plans []runner.Plan, err error) {
 	switch o.suite {
 	case "quick":
 		rows = quickRows
-	case "short":
-		rows = shortRows
 	case "full":
 		o.plan.Seconds = fullSeconds
 		for _, w := range workload.All {
@@ -50,7 +44,7 @@ func suitePlans(o *options) (plans []runner.Plan, err error) {
 			}
 		}
 	default:
-		return nil, fmt.Errorf("no suite %s: quick, short or full is expected", o.suite)
+		return nil, fmt.Errorf("no suite %s: quick or full is expected", o.suite)
 	}
 	for i, text := range rows {
 		words := strings.Fields(text)

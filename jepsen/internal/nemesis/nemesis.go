@@ -152,14 +152,14 @@ func (e *Env) cutting(name, what string, moves bool, cuts []cluster.Cut) (*Harm,
 
 const backPatience = 10 * time.Second
 
-// awaitBack waits, not for long, until these nodes serve again or are sealed.
+// awaitBack waits, not for long, until these nodes serve again.
 func (e *Env) awaitBack(nodes []*cluster.Node) {
 	ask := e.Cluster.Client()
 	defer ask.Close()
 	deadline := time.Now().Add(backPatience)
 	for _, n := range nodes {
 		for time.Now().Before(deadline) {
-			if health := e.Cluster.Health(ask, n); cluster.Serving(health) || health == 503 {
+			if cluster.Serving(e.Cluster.Health(ask, n)) {
 				break
 			}
 			time.Sleep(20 * time.Millisecond)

@@ -25,18 +25,27 @@ func overlaps(o *history.Op, faults []history.Fault) bool {
 
 func (r *run) quiet() bool { return len(r.nemeses) == 1 && r.nemeses[0].Name == "none" }
 
-// share of the operations with a known outcome that overlap a fault, and how many there are.
+// share of the operations with a known outcome that overlap a fault, of those that began before the
+// last fault was over; and how many have one in all.
 func share(h *history.History) (good int, during float64) {
-	count := 0
+	last := int64(0)
+	for _, f := range h.Faults {
+		last = max(last, f.End)
+	}
+	before, count := 0, 0
 	for _, o := range h.Ops {
-		if o.Type == history.OK && !o.Final {
-			good++
+		if o.Type != history.OK || o.Final {
+			continue
+		}
+		good++
+		if o.Invoke <= last {
+			before++
 			if overlaps(o, h.Faults) {
 				count++
 			}
 		}
 	}
-	return good, float64(count) / float64(max(good, 1))
+	return good, float64(count) / float64(max(before, 1))
 }
 
 func (r *run) least() float64 { return r.work.Least * float64(r.plan.Seconds) }
@@ -44,7 +53,7 @@ func (r *run) least() float64 { return r.work.Least * float64(r.plan.Seconds) }
 // meant says whether enough has happened so far.
 func (r *run) meant() bool {
 	good, during := share(r.env.Record.History())
-	return r.quiet() || (float64(good) >= r.least() && during >= overlapLeast+0.05)
+	return r.quiet() || (float64(good) >= r.least() && during >= overlapLeast)
 }
 
 // enough happened for the run to mean anything.

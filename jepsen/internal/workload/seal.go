@@ -35,6 +35,7 @@ var seal = &Workload{
 			} else {
 				serve(c)
 			}
+			sleep(30) // quiet times would outweigh faults, in which hardly anything is answered
 		}
 	},
 	Final: func(c *Client, n *cluster.Node) error {
