@@ -34,6 +34,9 @@ func command(args []string) error {
 	if len(args) > 0 && args[0] == "run" {
 		return runCommand(args[1:])
 	}
+	if len(args) > 0 && args[0] == "planted" {
+		return plantedCommand(args[1:])
+	}
 	if len(args) == 2 && args[0] == "check" {
 		return checkCommand(args[1])
 	}
@@ -60,6 +63,7 @@ type options struct {
 	list       bool
 	jobs       int
 	plan       runner.Plan
+	names      []string // what is no flag
 }
 
 func (o *options) program() string {
@@ -95,7 +99,7 @@ func parse(args []string) (*options, error) {
 	if o.plan.Front != "direct" && o.plan.Front != "haproxy" {
 		return nil, fmt.Errorf("--front %s: direct or haproxy is expected", o.plan.Front)
 	}
-	if o.list || o.suite != "" {
+	if o.names = names; o.list || o.suite != "" {
 		return o, nil
 	}
 	if len(names) != 2 {
@@ -141,14 +145,17 @@ type row struct {
 	err    error
 }
 
-func runRow(o *options, p runner.Plan) row {
+func runRow(o *options, p runner.Plan) row { return runRowWith(o, p) }
+
+// runRowWith more of the environment for the nodes.
+func runRowWith(o *options, p runner.Plan, env ...string) row {
 	r := row{plan: p, dir: o.dir(p)}
 	if err := os.MkdirAll(filepath.Dir(r.dir), 0o755); err != nil {
 		r.err = err
 		return r
 	}
 	code, err := cluster.Enter([]string{"run", "--top", o.top, p.Workload, strings.Join(p.Nemeses, "+"),
-		"--time", fmt.Sprint(p.Seconds), "--seed", fmt.Sprint(p.Seed), "--nodes", fmt.Sprint(p.Nodes), "--front", p.Front}, os.Stderr)
+		"--time", fmt.Sprint(p.Seconds), "--seed", fmt.Sprint(p.Seed), "--nodes", fmt.Sprint(p.Nodes), "--front", p.Front}, env, os.Stderr)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("the run ended with code %d", code)
 	}

@@ -1,5 +1,5 @@
-/* Planted bugs: each switches one protection off, so that the simulator can prove that it notices
- * the missing protection. planted() is `false` at compile time unless the build defines
+/* Planted bugs: each switches one protection off, so that the simulator, or clients of real nodes
+ * (jepsen/), can prove that they notice the missing protection. planted() is `false` at compile time unless the build defines
  * HOLDFAST_PLANT. */
 #ifndef HOLDFAST_BASE_PLANT_H
 #define HOLDFAST_BASE_PLANT_H
@@ -80,10 +80,13 @@ enum plant {
 };
 
 #ifdef HOLDFAST_PLANT
-extern _Thread_local uint64_t plant_mask; /* one bit for each enum plant */
+extern _Thread_local uint64_t plant_mask; /* one bit for each enum plant; the simulator's */
+/* For all threads of a process: those that the environment names in HOLDFAST_PLANT, separated by
+ * commas. Read before main; an unknown name ends the process. */
+extern bool plant_process[PLANTS];
 static inline bool planted(enum plant p)
 {
-    return (plant_mask >> p & 1) != 0;
+    return (plant_mask >> p & 1) != 0 || plant_process[p];
 }
 #else
 static inline bool planted(enum plant p)

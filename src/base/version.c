@@ -1,5 +1,8 @@
 #include "base/version.h"
 
+#ifdef HOLDFAST_PLANT
+#define HOLDFAST_VERSION_MORE "+planted"
+#endif
 #ifndef HOLDFAST_VERSION_MORE
 #define HOLDFAST_VERSION_MORE ""
 #endif

@@ -25,11 +25,11 @@ func Inside() bool { return os.Getenv(insideEnv) != "" }
 // Enter runs this program again with the same arguments, as the first process of namespaces of its
 // own for networks, processes and mounts. When that process ends, however it ends, the kernel ends
 // every process in there and removes links, rules and mounts; it ends too when its parent does.
-// Where such namespaces cannot be made, the child runs on the loopback of the machine.
-func Enter(args []string, out *os.File) (int, error) {
+// `env` is added to its environment. Where such namespaces cannot be made, the child runs on the loopback of the machine.
+func Enter(args, env []string, out *os.File) (int, error) {
 	command := func(where string) *exec.Cmd {
 		c := exec.Command("/proc/self/exe", args...)
-		c.Env = append(os.Environ(), insideEnv+"="+where)
+		c.Env = append(append(os.Environ(), env...), insideEnv+"="+where)
 		c.Stdin, c.Stdout, c.Stderr = nil, out, out
 		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		return c

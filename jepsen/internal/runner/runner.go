@@ -55,8 +55,9 @@ type Result struct {
 	Faults     int
 	Overlap    float64 // part of the operations that overlap a fault
 	Elections  int
-	LongestGap string // without an acknowledged write of the prober
-	Findings   []string
+	LongestGap string   // without an acknowledged write of the prober
+	Findings   []string // all that is wrong
+	Anomalies  []string // those of them that the judge of the workload found
 	Notes      []string
 }
 
@@ -289,6 +290,7 @@ func (r *run) judge() (*Result, error) {
 	r.result.Notes = append(r.result.Notes, v.Notes...)
 	for _, a := range v.Anomalies {
 		r.find("%s", a)
+		r.result.Anomalies = append(r.result.Anomalies, a.String())
 	}
 	r.cluster.End()
 	return &r.result, r.report(h, v)
