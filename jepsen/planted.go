@@ -12,8 +12,6 @@ import (
 // plantedBugs of the program (src/base/plant.h), and the row that finds each. The last one is no bug:
 // its run must be clean.
 var plantedBugs = []struct{ name, row string }{
-	{"R15_NO_ROUND", "register isolate"},
-	{"WATCH_STALE", "register isolate"},
 	{"ACK_BEFORE_COMMIT", "append isolate+kill-active"},
 	{"R1_NO_PRECONDITION", "append transfer"},
 	{"R1_CAS_OLD_ROOT", "append transfer"},

@@ -10,7 +10,7 @@ import (
 const (
 	overlapLeast  = 0.2
 	backWithin    = 5 * cluster.Election
-	electionAfter = 3 * time.Second // of a fault, an election may follow from it
+	electionAfter = 5 * time.Second // of a fault, an election may follow from it
 )
 
 // overlaps says whether an operation was under way during a fault.
