@@ -48,9 +48,15 @@ struct mesh_http {
 /* Close the connection without using it. */
 void mesh_http_drop(struct mesh_http *http);
 
+enum {
+    MESH_RESUME_MS = 1000,    /* the kernel's least, and the default election timeout */
+    MESH_TCP_RTO_MAX_MS = 44, /* TCP_RTO_MAX_MS of Linux 6.15; older headers lack it */
+};
+
 /* Set what a TCP socket of the cluster port needs: no delay, and keepalive. A peer that vanished
- * without closing, or that takes no data, is noticed after `stuck_ms`. 0; -1: errno says why. Any
- * thread. */
+ * without closing, or that takes no data, is noticed after `stuck_ms`. After a cut of the network,
+ * data flow again within MESH_RESUME_MS, where the kernel can: by default it doubles the time
+ * between its tries. 0; -1: errno says why. Any thread. */
 int mesh_tune_socket(int fd, unsigned stuck_ms);
 
 struct mesh_events {

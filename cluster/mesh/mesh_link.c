@@ -396,6 +396,9 @@ int mesh_tune_socket(int fd, unsigned stuck_ms)
     for (size_t i = 0; i < ARRAY_LEN(options); i++)
         if (setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(int)) != 0)
             return -1;
+    /* Kernels before 6.15 cannot: there a link may stand still for as long as the cut was. */
+    const int resume_ms = MESH_RESUME_MS;
+    (void)setsockopt(fd, IPPROTO_TCP, MESH_TCP_RTO_MAX_MS, &resume_ms, sizeof resume_ms);
     return 0;
 }
 

@@ -1,6 +1,6 @@
 /* Planted bugs: each switches one protection off, so that the simulator, or clients of real nodes
- * (jepsen/), can prove that they notice the missing protection. planted() is `false` at compile time unless the build defines
- * HOLDFAST_PLANT. */
+ * (jepsen/), can prove that they notice the missing protection. planted() is `false` at compile
+ * time unless the build defines HOLDFAST_PLANT. */
 #ifndef HOLDFAST_BASE_PLANT_H
 #define HOLDFAST_BASE_PLANT_H
 

@@ -1,7 +1,9 @@
 #include "cluster/mesh/mesh_internal.h"
 #include "mesh/mesh_nodes.h"
 
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 static void frames_pass_both_ways(void **ctx)
@@ -565,6 +567,25 @@ static void starting_says_what_is_wrong(void **ctx)
     assert_null(mesh);
 }
 
+static int rto_max_ms(int fd)
+{
+    int ms = 0;
+    socklen_t len = sizeof ms;
+    (void)getsockopt(fd, IPPROTO_TCP, MESH_TCP_RTO_MAX_MS, &ms, &len);
+    return ms; /* 0: this kernel does not know it */
+}
+
+static void a_link_resumes_soon_after_a_cut_where_the_kernel_can(void **ctx)
+{
+    (void)ctx;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    int before = rto_max_ms(fd);
+    assert_int_equal(mesh_tune_socket(fd, 10000), 0);
+    assert_int_equal(rto_max_ms(fd), before == 0 ? 0 : MESH_RESUME_MS);
+    assert_int_equal(close(fd), 0);
+}
+
 static void a_reload_keeps_the_name(void **ctx)
 {
     struct world *w = *ctx;
@@ -639,6 +660,7 @@ int main(void)
         node_test(closing_while_connecting_leaves_nothing),
         node_test(starting_says_what_is_wrong),
         node_test(a_reload_keeps_the_name),
+        cmocka_unit_test(a_link_resumes_soon_after_a_cut_where_the_kernel_can),
         node_test(running_out_of_memory_is_survived),
     };
     return cmocka_run_group_tests(tests, world_init, world_done);
