@@ -20,7 +20,7 @@ var quickRows = []string{
 	"set bridge+flap",
 	"tokens kill+pause",
 	"once random+pause",
-	"authority isolate+freeze",
+	"authority isolate+pause",
 	"create halves",
 	"seal kill-all+pause",
 	"append snapshot+kill-majority",
