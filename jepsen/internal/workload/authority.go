@@ -37,6 +37,7 @@ var authority = &Workload{
 				r := c.Do(o, nil, g.use(c))
 				grantDone(c, o, r)
 			}
+			sleep(15) // quiet times would outweigh faults
 		}
 	},
 	Final: func(c *Client, n *cluster.Node) error {
