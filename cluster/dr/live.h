@@ -38,6 +38,7 @@ struct dr_peer {
     int64_t lag_ms; /* on a primary: age of what the secondary has, by this node's own stamps; -1:
                        not known */
     uint64_t behind_bytes; /* on a primary: bytes of records that the secondary lacks */
+    uint64_t settled;      /* on a primary: of the newest PING; 0: not known */
     uint64_t verified;     /* newest version at which both roots were equal; 0: none */
     bool differs;          /* the roots differed at the last comparison */
 };

@@ -148,6 +148,9 @@ struct part_host {
     /* audit devices are enabled and none of this node takes records, so requests fail here; any
      * thread */
     _Atomic bool mute;
+    /* set by unseal on the active node of a DR secondary: the last version at which it found the
+     * own seal and the local key ring under the present root key; 0: it has not. Any thread */
+    _Atomic uint64_t own_settled;
     _Atomic bool root_mended; /* hashes were stored anew: the root is computed again; any thread */
     _Atomic bool running;     /* whether `rlog` is set; any thread */
     /* a thread of this node fills a staged tree, which no other may drop; any thread */

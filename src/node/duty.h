@@ -46,7 +46,7 @@ enum {
     DUTY_EVERY_MS = 500, /* time between two looks for something to do */
     DUTY_TURN_MS = 5,    /* time that the duties may take in one turn of the raft thread */
     DUTY_RERUNS_MAX = 8, /* most runs of a duty after conflicts, before the next duty runs */
-    DUTY_FIRST_MAX = 2,  /* duties of the node itself */
+    DUTY_FIRST_MAX = 3,  /* duties of the node itself */
 };
 
 struct duties {

@@ -2,6 +2,8 @@
  * parts before it wrote. The role comes after the seal and before the work that depends on it. */
 #include "node/node_internal.h"
 
+#include "cluster/dr/settled.h"
+
 #include <stddef.h>
 
 #define ROW(form, member)                           \
@@ -118,6 +120,8 @@ void node_parts_wire(struct node *n)
                                                               .run_with = unseal_renew,
                                                               .with = &n->unseal.self,
                                                               .secondary = true};
+    n->duties.first[n->duties.n_first++] = (struct node_duty){
+        .name = "superseded root keys", .run_with = dr_settled_upkeep, .with = &n->host.dr};
     n->services.rows = o->services;
     n->services.n = o->n_services;
     n->services.time_ms = cluster_time_ms;

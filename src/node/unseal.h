@@ -56,7 +56,6 @@ struct unseal {
     uint64_t moving_from;
 
     struct reason own_said;       /* why the own seal is not renewed, to log it once; raft thread */
-    _Atomic uint64_t own_settled; /* result of unseal_settled */
 };
 
 extern const struct part unseal_part;
@@ -89,10 +88,6 @@ NODISCARD enum status unseal_migrate(const void *self, struct state_txn *txn, in
  * cluster was a secondary until lately. */
 NODISCARD enum status unseal_renew(const void *self, struct state_txn *txn, int64_t now_ms,
                                    unsigned steps);
-/* The last version of a secondary's state at which this node, as the active one, found the own seal
- * and the local key ring under the present root key; 0: it has not found them so. The version to
- * report to the primary, for state_superseded_upkeep. Any thread. */
-uint64_t unseal_settled(const struct unseal *u);
 /* Whether this node may ask a peer for the root key: sealed by key shares, and not by an operator
  * since its start. Raft thread. */
 bool unseal_wants_peer(struct unseal *u);

@@ -24,7 +24,7 @@ static enum status renew_own(struct unseal *u, struct state_txn *txn, int64_t no
     TRY(state_dr_upkeep(txn, u->options.seal, now_ms, &keys));
     say_why(u, &keys.why);
     if (keys.settled)
-        atomic_store(&u->own_settled, state_version(txn));
+        atomic_store(&u->host->own_settled, state_version(txn));
     return ST_OK;
 }
 
@@ -41,9 +41,4 @@ enum status unseal_renew(const void *self, struct state_txn *txn, int64_t now_ms
     enum status st = state_dr_promote(txn, u->options.seal, now_ms, &why);
     say_why(u, &why);
     return st == ST_INVALID ? ST_OK : st;
-}
-
-uint64_t unseal_settled(const struct unseal *u)
-{
-    return atomic_load(&u->own_settled);
 }

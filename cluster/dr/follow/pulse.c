@@ -264,6 +264,7 @@ static enum status ping(struct pulse *p)
     frame.ping.held_ms = p->reached_own != 0 ? (uint64_t)(sent_ms - p->reached_ms) : 0;
     frame.ping.wall_ms = env_wall_ms(p->all->host->env);
     frame.ping.trip_us = p->trip_us;
+    frame.ping.settled = atomic_load(&p->all->host->own_settled);
     frame.ping.api = dr_url(p->all->host->options->api_addr);
     frame.ping.cluster = bytes_str(p->all->host->options->cluster_addr);
     TRY(dr_conn_send(p->conn, &frame, sent_ms + FOLLOW_SEND_MS));

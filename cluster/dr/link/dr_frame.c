@@ -189,6 +189,7 @@ static void put_ping(const struct dr_frame *f, struct buf *out)
     buf_add_u64(out, f->ping.held_ms);
     put_ms(out, f->ping.wall_ms);
     buf_add_u64(out, f->ping.trip_us);
+    buf_add_u64(out, f->ping.settled);
     put_place(out, f->ping.api, DR_URL_MAX);
     put_place(out, f->ping.cluster, DR_ADDRESS_MAX);
 }
@@ -201,6 +202,7 @@ static bool take_ping(struct reader *r, struct dr_frame *f)
     f->ping.held_ms = reader_u64(r);
     bool timed = take_ms(r, &f->ping.wall_ms);
     f->ping.trip_us = reader_u64(r);
+    f->ping.settled = reader_u64(r);
     return timed && take_place(r, DR_URL_MAX, &f->ping.api) &&
            take_place(r, DR_ADDRESS_MAX, &f->ping.cluster);
 }
@@ -479,7 +481,7 @@ static const struct dr_type_row type_rows[] = {
     [DR_CREDIT] = {DR_SECONDARY, 8, put_credit, take_credit},
     [DR_ACK] = {DR_SECONDARY, 16, put_ack, take_ack},
     [DR_ROOT] = {DR_SECONDARY, 8 + DR_ROOT_BYTES, put_root, take_root},
-    [DR_PING] = {DR_SECONDARY, 48 + VARINT_MAX + DR_URL_MAX - 1 + VARINT_MAX + DR_ADDRESS_MAX - 1,
+    [DR_PING] = {DR_SECONDARY, 56 + VARINT_MAX + DR_URL_MAX - 1 + VARINT_MAX + DR_ADDRESS_MAX - 1,
                  put_ping, take_ping},
     [DR_CERT_REQUEST] = {DR_SECONDARY, VARINT_MAX + DR_PUBLIC_MAX, put_cert_request,
                          take_cert_request},

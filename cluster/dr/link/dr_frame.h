@@ -95,6 +95,7 @@ struct dr_ping {
     uint64_t held_ms;  /* time since it was reached */
     int64_t wall_ms;   /* clock of the secondary's node, since 1970 */
     uint64_t trip_us;  /* from the last PING to its PONG; 0: not measured */
+    uint64_t settled;  /* version at which no key of the secondary needs a link; 0: not known */
     struct bytes api, cluster; /* of the secondary's node, for people: its URL; host:port */
 };
 

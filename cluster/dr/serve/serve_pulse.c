@@ -21,6 +21,7 @@ static void note_ping(struct dr_session *s, const struct dr_ping *ping, struct d
     if (peer != NULL) {
         peer->lag_ms = sane ? (int64_t)(now_ms - ping->echo - ping->held_ms) : -1;
         peer->behind_bytes = pong->behind;
+        peer->settled = MAX(peer->settled, ping->settled);
         dr_live_set_place(peer, ping->api, ping->cluster);
         pong->verified = peer->verified;
         pong->differs = peer->differs;

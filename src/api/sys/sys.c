@@ -54,13 +54,7 @@ static const char *const sys_reserved[] = {
 
 static const struct expiry_kind *const sys_expires[] = {&policy_expiry};
 
-static enum status superseded_upkeep(struct state_txn *txn, int64_t now_ms)
-{
-    return state_superseded_upkeep(txn, now_ms, STATE_NO_SECONDARY);
-}
-
 static const struct node_duty sys_duties[] = {
-    {.name = "superseded root key", .run = superseded_upkeep},
     {.name = "a new key by sys/rotate/config", .run = sys_rotate_upkeep},
     {.name = "abandoned attempts with key shares", .run = sys_ceremony_upkeep},
     {.name = "the history of versions", .run = sys_version_upkeep},

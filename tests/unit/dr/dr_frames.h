@@ -56,11 +56,13 @@ static const struct golden_frame golden_frames[] = {
                         7,
                         1000,
                         8,
+                        9,
                         {(const uint8_t *)"https://s", 9},
                         {(const uint8_t *)"s:1", 3}}},
-     GOLDEN("\x3e\0\0\0\x05"
+     GOLDEN("\x46\0\0\0\x05"
             "\5\0\0\0\0\0\0\0\x4d\0\0\0\0\0\0\0\6\0\0\0\0\0\0\0"
             "\7\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0\x08\0\0\0\0\0\0\0"
+            "\x09\0\0\0\0\0\0\0"
             "\x09https://s\3s:1")},
     {.frame = {.type = DR_CERT_REQUEST, .cert_request = {{(const uint8_t *)"key", 3}}},
      GOLDEN("\x04\0\0\0\x06"

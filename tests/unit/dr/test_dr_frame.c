@@ -115,7 +115,7 @@ static void a_length_above_the_types_is_refused(void **ctx)
         {DR_CREDIT, 8},
         {DR_ACK, 16},
         {DR_ROOT, 40},
-        {DR_PING, 477},
+        {DR_PING, 485},
         {DR_CERT_REQUEST, 1027},
         {DR_WELCOME, 4309},
         {DR_REFUSE, 524},
@@ -161,8 +161,8 @@ static void fields_out_of_bounds_are_refused(void **ctx)
         {DR_CREDIT, 0, 8, "\0\0\0\0\0\0\0\0"},                   /* no credit */
         {DR_PING, 32, 8, "\0\0\0\0\0\0\0\xff"},                  /* a negative time */
         {DR_PING, 32, 8, "\0\0\0\0\0\0\1\0"},                    /* a time after the year 9999 */
-        {DR_PING, 48, 2, "\x09\x1f"},                            /* a URL that is not printable */
-        {DR_PING, 58, 1, "\x4"},                                 /* an address that is cut off */
+        {DR_PING, 56, 2, "\x09\x1f"},                            /* a URL that is not printable */
+        {DR_PING, 66, 1, "\x4"},                                 /* an address that is cut off */
         {DR_CERT_REQUEST, 0, 1, "\0"},                           /* no key */
         {DR_WELCOME, 0, 2, "\0\0"},                              /* protocol 0 */
         {DR_WELCOME, 0, 2, "\2\0"},                              /* a protocol we do not speak */
