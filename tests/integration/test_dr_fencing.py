@@ -9,6 +9,9 @@ from activation import (
 )
 from cluster import Recoverable
 from test_dr_pair import await_equal, await_state, promote, seen
+from test_reload import await_log
+
+FOLLOWING = "following the primary at"
 
 
 class One(Recoverable):
@@ -138,8 +141,9 @@ def test_so_is_one_whose_version_came_by_a_sync(trio):
     for i in range(20):
         call(a.node, "PUT", f"/v1/kv/gone/{i}", {"x": "1"}, status=204)
     body = {"dr_operation_token": token, "update_primary_addrs": [f"127.0.0.1:{a.node.cluster_port}"]}
+    followed = b.node.log_text().count(FOLLOWING)
     call(b.node, "POST", update, body, "")
-    b.await_until(lambda: seen(b.node).get("state") == "stream-wals")
+    await_log(b.node, FOLLOWING, count=followed + 1)  # and has the time of the record
     await_equal(a, b)
     last = status(b.node)["version"]
     go_back(a, copy)
