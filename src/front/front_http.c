@@ -111,7 +111,17 @@ static void on_client_left(struct http_request *req)
 
 static void request_watch(struct router_request *router_request)
 {
-    http_on_gone(front_request_of(router_request)->req, on_client_left);
+    struct front_request *request = front_request_of(router_request);
+    request->watched = true;
+    http_on_gone(request->req, on_client_left);
+}
+
+/* What sends a long reply has the place of the request in `user` from here on. */
+static void end_watch(struct front_request *request)
+{
+    if (request->watched)
+        http_on_gone(request->req, NULL);
+    request->watched = false;
 }
 
 static bool request_header_next(const struct router_request *request, const char *name, size_t *at,
@@ -127,6 +137,7 @@ static void request_respond(struct router_request *request, struct router_reply 
     ASSERT(stream == NULL || reply->file.file == NULL);
     ASSERT(reply->n_headers <= REPLY_HEADERS_MAX);
 
+    end_watch(front_request_of(request));
     if (reply->retry != ST_OK) {
         ASSERT(request->forwarded);
         (void)reply_add_header(reply, request->arena, BYTES(RELAY_HEADER_RETRY),

@@ -23,6 +23,7 @@ struct front_request {
     /* told when the body is in memory; NULL: the body is not being read */
     struct router_collect *collect;
     char peer[HTTP_PEER_TEXT];
+    bool watched; /* `left` is set when the client goes */
     bool strange; /* another node forwards it for a dialect that this build does not know */
     char member[MESH_NAME_MAX]; /* name of the node that sends the request; "": a client */
 };

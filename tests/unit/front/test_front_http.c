@@ -80,6 +80,19 @@ static void send_nothing(struct reply_stream *stream)
     http_respond_end(stream_req, true);
 }
 
+/* As a download: the place of the request in `user` is its own, and the reply goes on. */
+static void send_for_long(struct reply_stream *stream)
+{
+    stream_req->user = stream;
+    atomic_store(&watched, true);
+}
+
+static void end_long(struct env_task *task)
+{
+    (void)task;
+    http_respond_end(stream_req, true);
+}
+
 static void respond_length(struct router_request *request)
 {
     struct router_reply reply = {.http = 200, .content_type = "application/json"};
@@ -143,6 +156,14 @@ void front_handle(struct router_worker *worker, struct router_request *request)
     if (bytes_eq(request->target.full, BYTES("/stream"))) {
         static struct reply_stream stream = {.length = HTTP_LENGTH_UNKNOWN, .send = send_nothing};
         stream_req = front_request_of(request)->req;
+        reply.stream = &stream;
+        request->respond(request, &reply);
+        return;
+    }
+    if (bytes_eq(request->target.full, BYTES("/watched-stream"))) {
+        static struct reply_stream stream = {.length = HTTP_LENGTH_UNKNOWN, .send = send_for_long};
+        stream_req = front_request_of(request)->req;
+        request->watch(request);
         reply.stream = &stream;
         request->respond(request, &reply);
         return;
@@ -325,6 +346,27 @@ static void a_watched_request_learns_that_its_client_has_gone(void **ctx)
     harness_down(&h);
 }
 
+static void a_client_may_go_while_a_watched_request_sends_its_reply(void **ctx)
+{
+    static struct env_task end = {.run = end_long};
+    char out[4096];
+    struct harness h;
+    (void)ctx;
+    atomic_store(&watched, false);
+    harness_up(&h, &client_handler, NULL, NULL);
+    int fd = dial(&h);
+    (void)say(fd, BYTES("GET /watched-stream HTTP/1.1\r\n" HOST "\r\n"));
+    assert_true(becomes_true(&watched));
+    assert_int_equal(close(fd), 0);
+    fd = dial(&h); /* served after the end of the first connection was seen */
+    (void)say(fd, BYTES("GET /allow HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n"));
+    (void)hear(fd, out, sizeof out, NULL);
+    assert_has(out, "Allow: GET\r\n");
+    assert_int_equal(close(fd), 0);
+    env_post(h.env, &end);
+    harness_down(&h);
+}
+
 static void list_is_a_method(void **ctx)
 {
     (void)ctx;
@@ -501,6 +543,7 @@ int main(void)
         cmocka_unit_test(a_streamed_reply_is_begun_and_left_to_its_stream),
         cmocka_unit_test(a_late_reply_leaves_the_client_with_what_is_known),
         cmocka_unit_test(a_watched_request_learns_that_its_client_has_gone),
+        cmocka_unit_test(a_client_may_go_while_a_watched_request_sends_its_reply),
         cmocka_unit_test(list_is_a_method),
         cmocka_unit_test(headers_of_a_reply_are_sent),
         cmocka_unit_test(a_node_of_the_cluster_speaks_for_a_client),
