@@ -17,7 +17,8 @@ set(DOC share/doc/holdfast)
 install(FILES README.md LIMITS.md PROTOCOL.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${DOC})
 install(DIRECTORY docs DESTINATION ${DOC} FILES_MATCHING PATTERN "*.md")
 install(FILES deploy/README.md DESTINATION ${DOC}/deploy)
-install(DIRECTORY deploy/dr DESTINATION ${DOC}/deploy FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY deploy/dr DESTINATION ${DOC}/deploy
+    FILES_MATCHING PATTERN "*.md" PATTERN "alerts.yml")
 install(FILES deploy/haproxy/haproxy.cfg DESTINATION ${DOC}/deploy/haproxy)
 install(PROGRAMS deploy/tls/bootstrap DESTINATION ${DOC}/deploy/tls)
 

@@ -315,7 +315,7 @@ class Anything(http.server.BaseHTTPRequestHandler):
         self.server.dr = self.dr_roles.get(path, self.server.dr)
         mode = "secondary" if self.headers["Host"].startswith("localhost") else self.server.dr
         return {**self.reply, "wrap_info": {"token": "t"},
-                "data": {"mode": mode, "state": self.dr_states[mode], "ready": True,
+                "data": {"mode": mode, "state": self.dr_states[mode], "ready": True, "passed": True,
                          "checks": [{"check": "state", "result": "ok", "details": "x"}]}}
 
     def do_any(self):

@@ -23,6 +23,7 @@ class Open(Recoverable):
     """A secondary serves metrics without a token, or not at all; and then nobody records them."""
 
     audited = False
+    recorded = False  # the document of the API says that metrics need a token
 
     def __init__(self, **options):
         listener = {"tcp": {"unauthenticated_metrics": True}}
@@ -150,10 +151,11 @@ def test_a_secondary_that_was_revoked_is_counted_by_its_reason(pair):
         assert told.status == 200, told.body
         primary.await_until(
             lambda: value(primary.active(), "holdfast_dr_secondary_connected", secondary="c") == 1)
-        assert total(primary, "holdfast_dr_refusals_total", reason="revoked") == 0
+        # A standby that lags behind the activation refuses its first heartbeat.
+        before = total(primary, "holdfast_dr_refusals_total", reason="revoked")
         call(primary.nodes[0], "POST", f"{DR}/primary/revoke-secondary", {"id": "c"}, status=204)
         primary.await_until(
-            lambda: total(primary, "holdfast_dr_refusals_total", reason="revoked") > 0)
+            lambda: total(primary, "holdfast_dr_refusals_total", reason="revoked") > before)
         third.await_until(
             lambda: value(third.nodes[0], "holdfast_dr_streams_total", result="failed") > 0)
 

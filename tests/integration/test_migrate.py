@@ -122,10 +122,11 @@ class Movable(ShamirCluster):
         self.start()
         if seal == "shamir":
             self.await_health({503}, self.nodes)
+            self.await_sealed_by(seal)  # a node knows what is committed once there is a leader
             for node in self.nodes:
-                self.await_state(node)
                 for key in self.keys[-2:]:
-                    assert give(node, key).status == 200
+                    answer = give(node, key)
+                    assert answer.status == 200, answer.body
         self.await_up()
         self.await_sealed_by(seal)
 
