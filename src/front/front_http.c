@@ -116,7 +116,7 @@ static void request_watch(struct router_request *router_request)
     http_on_gone(request->req, on_client_left);
 }
 
-/* What sends a long reply has the place of the request in `user` from here on. */
+/* The sender of a long reply has the place of the request in `user` from here on. */
 static void end_watch(struct front_request *request)
 {
     if (request->watched)

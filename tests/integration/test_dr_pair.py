@@ -3,11 +3,9 @@
 import time
 
 import pytest
-from hvac import exceptions
 
 from activation import DR, await_mode, become_primary, call, enable, make_token, operation_token, status
 from cluster import Recoverable
-from test_hvac import connect
 
 
 def follow(primary, secondary, name="b"):
@@ -74,17 +72,6 @@ def pair():
 
 def test_the_first_sync_makes_the_roots_equal(pair):
     await_equal(*pair)
-
-
-def test_upstreams_python_client_knows_a_secondary(pair):
-    for node in pair[1].nodes:
-        client = connect(node)
-        assert client.sys.read_health_status().status_code == 472
-        health = client.sys.read_health_status(method="GET", dr_secondary_code=200)
-        assert health["replication_dr_mode"] == "secondary" and not health["sealed"]
-        assert client.read("sys/replication/dr/status")["data"]["secondary_id"] == "b"
-        with pytest.raises(exceptions.InvalidRequest, match="path disabled in replication DR secondary"):
-            client.read("kv/before/1")
 
 
 def test_writes_are_shipped_and_the_roots_are_compared(pair):

@@ -10,7 +10,8 @@ import hvac
 import pytest
 from hvac import adapters, exceptions
 
-from cluster import PATIENCE_S, Answer, Cluster, note
+from activation import DR, await_mode, become_primary, call
+from cluster import PATIENCE_S, Answer, Cluster, Recoverable, note
 from gnupg import Gpg
 
 SHAMIR = {"seal": {"static": None, "shamir": {}}}
@@ -836,3 +837,17 @@ def test_quotas(client):
     assert client.sys.delete_quota("q").status_code == 204
     with pytest.raises(exceptions.InvalidPath):
         client.sys.read_quota("q")
+
+
+def test_a_secondary_of_disaster_recovery():
+    with Recoverable(1) as made:
+        become_primary(made)
+        call(made.nodes[0], "POST", f"{DR}/primary/demote")
+        await_mode(made, "secondary")
+        client = connect(made.nodes[0])
+        assert client.sys.read_health_status().status_code == 472
+        health = client.sys.read_health_status(method="GET", dr_secondary_code=200)
+        assert health["replication_dr_mode"] == "secondary" and not health["sealed"]
+        assert client.read("sys/replication/dr/status")["data"]["mode"] == "secondary"
+        with pytest.raises(exceptions.InvalidRequest, match="path disabled in replication DR secondary"):
+            client.read("secret/x")

@@ -87,6 +87,15 @@ static void send_for_long(struct reply_stream *stream)
     atomic_store(&watched, true);
 }
 
+static void respond_for_long(struct router_request *request)
+{
+    static struct reply_stream stream = {.length = HTTP_LENGTH_UNKNOWN, .send = send_for_long};
+    struct router_reply reply = {.http = 200, .stream = &stream};
+    stream_req = front_request_of(request)->req;
+    request->watch(request);
+    request->respond(request, &reply);
+}
+
 static void end_long(struct env_task *task)
 {
     (void)task;
@@ -161,11 +170,7 @@ void front_handle(struct router_worker *worker, struct router_request *request)
         return;
     }
     if (bytes_eq(request->target.full, BYTES("/watched-stream"))) {
-        static struct reply_stream stream = {.length = HTTP_LENGTH_UNKNOWN, .send = send_for_long};
-        stream_req = front_request_of(request)->req;
-        request->watch(request);
-        reply.stream = &stream;
-        request->respond(request, &reply);
+        respond_for_long(request);
         return;
     }
     if (bytes_eq(request->target.full, BYTES("/retry")))
