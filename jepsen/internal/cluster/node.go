@@ -26,7 +26,7 @@ type Node struct {
 	mu      sync.Mutex
 	process *exec.Cmd
 	ended   chan struct{}
-	wanted  bool // an end of the process that nobody asked for is a finding
+	wanted  bool // the harness ended the process: any other end is a finding
 	crashes []string
 	paused  bool
 }
