@@ -1,4 +1,5 @@
 #include "cluster/mesh/mesh_frame.h"
+#include "base/mem.h"
 
 const char *mesh_refusal_text(unsigned refusal)
 {
@@ -88,12 +89,26 @@ static enum status check_header(const struct mesh_frames *f, const uint8_t *head
     return le32_get(header) <= f->payload_max ? ST_OK : ST_TOO_BIG;
 }
 
+/* End the frame in `partial`. Its memory stays for the next one: fresh memory for each large frame
+ * costs more than what the frame is for. */
+static void frame_end(struct mesh_frames *f)
+{
+    f->whole = false;
+    if (f->partial.cap > MESH_FRAMES_KEPT) {
+        buf_done(&f->partial);
+        return;
+    }
+    mem_wipe(f->partial.data, f->partial.len);
+    buf_clear(&f->partial);
+}
+
 /* Move bytes from the chunk to `partial` until `partial` has `need` bytes. */
 static enum status gather(struct mesh_frames *f, size_t need)
 {
     ASSERT(!f->whole);
     if (f->partial.len >= need)
         return ST_OK;
+    TRY(buf_reserve(&f->partial, need - f->partial.len));
     size_t n = MIN(need - f->partial.len, f->chunk.len);
     buf_add(&f->partial, bytes_of(f->chunk.data, n));
     TRY(buf_status(&f->partial));
@@ -105,8 +120,7 @@ enum status mesh_frames_next(struct mesh_frames *f, struct mesh_frame *ret_frame
 {
     ASSERT(f->payload_max > 0);
     if (f->whole)
-        buf_done(&f->partial);
-    f->whole = false;
+        frame_end(f);
     if (f->partial.len == 0 && f->chunk.len >= MESH_HEADER_BYTES) {
         const uint8_t *header = f->chunk.data;
         TRY(check_header(f, header));

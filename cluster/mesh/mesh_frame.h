@@ -22,6 +22,7 @@ enum {
     MESH_HEADER_BYTES = 6,
     MESH_GREETING_MAX = 256, /* most bytes of payload in a frame before the hello is accepted */
     MESH_FRAME_MAX = 9 * 1024 * 1024,
+    MESH_FRAMES_KEPT = 1024 * 1024, /* most memory that a link keeps for the next large frame */
 };
 
 enum mesh_kind { MESH_HELLO = 1, MESH_REFUSE = 2, MESH_DATA = 3 };
@@ -63,12 +64,12 @@ struct mesh_frame {
 };
 
 /* Cuts a stream of bytes into frames. Zero-initialise and set payload_max. Holds at most one
- * incomplete frame, and no memory between whole ones. */
+ * incomplete frame, and MESH_FRAMES_KEPT bytes of memory between whole ones. */
 struct mesh_frames {
     uint32_t payload_max;
     struct bytes chunk; /* pushed bytes that are in no frame yet */
     struct buf partial;
-    bool whole; /* `partial` is the last frame returned; the next call frees it */
+    bool whole; /* `partial` is the last frame returned; the next call ends it */
 };
 
 /* Push the next bytes of the stream. They are borrowed until mesh_frames_next returns ST_NOT_FOUND;

@@ -44,8 +44,40 @@ static void frames_are_found_however_they_are_cut(void **ctx)
             }
         }
         assert_int_equal(n, 3);
-        assert_null(f.partial.data); /* nothing is kept between whole frames */
+        assert_int_equal(f.partial.len, 0);
     }
+}
+
+/* Give a frame of `bytes` in two parts, and take it. */
+static void pass_frame(struct mesh_frames *f, uint32_t bytes)
+{
+    CLEANUP(buf_done) struct buf stream = {0};
+    struct mesh_frame frame;
+    uint8_t *header = buf_extend(&stream, MESH_HEADER_BYTES);
+    mesh_header_encode(MESH_DATA, bytes, header);
+    memset(buf_extend(&stream, bytes), 's', bytes);
+    size_t half = stream.len / 2;
+    mesh_frames_push(f, bytes_of(stream.data, half));
+    assert_status(mesh_frames_next(f, &frame), ST_NOT_FOUND);
+    mesh_frames_push(f, bytes_of(stream.data + half, stream.len - half));
+    assert_status(mesh_frames_next(f, &frame), ST_OK);
+    assert_int_equal(frame.payload.len, bytes);
+    assert_status(mesh_frames_next(f, &frame), ST_NOT_FOUND);
+}
+
+static void memory_of_a_large_frame_serves_the_next(void **ctx)
+{
+    (void)ctx;
+    CLEANUP(mesh_frames_done) struct mesh_frames f = {.payload_max = MESH_FRAME_MAX};
+    pass_frame(&f, MESH_FRAMES_KEPT / 2);
+    const uint8_t *kept = f.partial.data;
+    assert_non_null(kept);
+    for (size_t i = 0; i < MESH_HEADER_BYTES + MESH_FRAMES_KEPT / 2; i++)
+        assert_int_equal(kept[i], 0); /* what was in the frame may be a secret */
+    pass_frame(&f, MESH_FRAMES_KEPT / 2 - 1);
+    assert_ptr_equal(f.partial.data, kept);
+    pass_frame(&f, MESH_FRAMES_KEPT + 1);
+    assert_null(f.partial.data);
 }
 
 static enum status first_of(struct bytes stream, uint32_t payload_max)
@@ -191,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(frames_are_found_however_they_are_cut),
+        cmocka_unit_test(memory_of_a_large_frame_serves_the_next),
         cmocka_unit_test(what_is_no_frame_is_refused),
         cmocka_unit_test(a_hello_has_its_written_form),
         cmocka_unit_test(a_hello_cut_anywhere_is_refused),
