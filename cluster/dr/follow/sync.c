@@ -13,7 +13,6 @@
 
 #include "base/crc32c.h"
 #include "base/trace.h"
-#include "cluster/membership/wait.h"
 #include "raft/txn/rlog_content.h"
 #include "state/state_dr.h"
 
@@ -22,39 +21,10 @@
 
 enum { TXN_BYTES = 1024 * 1024, TXN_OPS = 4096, STAGED_PIN_MS = 10 * 60 * 1000 };
 
-/* A proposal to the raft thread, which this thread waits for. */
-struct proposal {
-    struct env_task task;
-    struct wait wait;
-    struct part_host *host;
-    struct rlog_propose propose;
-    uint64_t stage;
-};
-
-static void on_proposed(struct rlog_propose *p, enum status st)
-{
-    struct proposal *e = CONTAINER_OF(p, struct proposal, propose);
-    if (st == ST_OK && p->applied.outcome != RLOG_APPLIED)
-        st = ST_DENIED; /* the role changed, or another sync has begun */
-    e->stage = p->applied.stage;
-    wait_end(&e->wait, st);
-}
-
-static void propose_on_raft(struct env_task *task)
-{
-    struct proposal *e = CONTAINER_OF(task, struct proposal, task);
-    if (e->host->stopping || e->host->replica_closed)
-        wait_end(&e->wait, ST_CLOSED);
-    else
-        rlog_propose(e->host->rlog, &e->propose);
-}
-
-/* Commit the transaction in y->txn, which is empty afterwards. */
-enum status sync_commit(struct sync *y)
+/* Propose the transaction in y->txn, which is empty afterwards. */
+static enum status send_txn(struct sync *y)
 {
     CLEANUP(buf_done) struct buf txn = {0};
-    struct part_host *host = y->f->thread->host;
-    struct proposal e = {.task = {.run = propose_on_raft}, .host = host};
     rlog_txn_need_key(&y->txn, BYTES(DR_ROLE), y->role);
     enum status st = rlog_txn_encode(&y->txn, &txn);
     rlog_txn_done(&y->txn);
@@ -63,11 +33,16 @@ enum status sync_commit(struct sync *y)
     if (y->f->thread->asked(y->f->thread->ctx))
         return ST_CLOSED;
     /* the swap frees the former state, so a full state does not refuse it */
-    e.propose =
-        (struct rlog_propose){.txn = buf_bytes(&txn), .upkeep = y->swapping, .done = on_proposed};
-    st = wait_for(&e.wait, host->env, &e.task);
-    y->stage = st == ST_OK ? e.stage : y->stage;
-    return st;
+    return sync_pipe_send(&y->pipe, &txn, y->swapping);
+}
+
+enum status sync_commit(struct sync *y)
+{
+    if (y->txn.n_ops > 0)
+        TRY(send_txn(y));
+    TRY(sync_pipe_drain(&y->pipe));
+    y->stage = y->pipe.stage != 0 ? y->pipe.stage : y->stage;
+    return ST_OK;
 }
 
 /* Make room for one more operation of about `bytes`. */
@@ -75,7 +50,7 @@ bool sync_op(struct sync *y, size_t bytes)
 {
     if (y->st == ST_OK && y->txn.n_ops > 0 &&
         (y->txn_bytes + bytes > TXN_BYTES || y->txn.n_ops >= TXN_OPS))
-        y->st = sync_commit(y);
+        y->st = send_txn(y);
     if (y->st != ST_OK)
         return false;
     if (y->txn.n_ops == 0)
@@ -157,7 +132,7 @@ static enum status take_end(struct sync *y, const struct dr_sync_end *end)
     y->content = NULL;
     TRY(st);
     memcpy(y->root, end->root, sizeof y->root);
-    return y->txn.n_ops > 0 ? sync_commit(y) : ST_OK;
+    return sync_commit(y);
 }
 
 enum status sync_receive(struct sync *y)
@@ -303,6 +278,7 @@ void sync_done(struct sync *y, enum status st)
     if (y->content != NULL && rlog_content_end(y->content) == ST_OK)
         ASSERT(st != ST_OK); /* the content was cut short, whatever it says itself */
     rlog_txn_done(&y->txn);
+    sync_pipe_done(&y->pipe);
     state_dr_source_done(&y->source);
 }
 
@@ -347,6 +323,7 @@ enum status follow_sync(struct dr_follow *f, uint64_t version)
 {
     struct sync y = {.f = f};
     struct part_host *host = f->thread->host;
+    TRY(sync_pipe_init(&y.pipe, host));
     atomic_store(&host->staging, true);
     enum status st = sync_run(&y, version);
     atomic_store(&host->staging, false);

@@ -130,7 +130,7 @@ static enum status stage_all(struct diff *d)
         if (!bytes_eq(key, BYTES("")))
             rlog_txn_stage_newest(&y->txn, key, version);
     TRY(y->st);
-    return y->txn.n_ops > 0 ? sync_commit(y) : ST_OK;
+    return sync_commit(y);
 }
 
 static enum status read_source(const struct store_pin *pin, struct state_dr_source *source)
@@ -213,7 +213,9 @@ static enum status diff_run(struct diff *d)
 
 enum status follow_diff(struct dr_follow *f, uint64_t version)
 {
-    struct diff d = {.sync = {.f = f}, .version = version, .room = mem_alloc(DR_RAW_MAX)};
+    struct diff d = {.sync = {.f = f}, .version = version};
+    TRY(sync_pipe_init(&d.sync.pipe, f->thread->host));
+    d.room = mem_alloc(DR_RAW_MAX);
     enum status st = d.room != NULL ? follow_lost_new(f, &d.lost) : ST_NOMEM;
     if (st == ST_OK)
         st = store_pin(rlog_store(f->thread->host->rlog), "dr diff", PIN_MS, &d.pin);

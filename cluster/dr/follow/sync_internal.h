@@ -5,12 +5,14 @@
 
 #include "cluster/dr/diff/dr_diff.h"
 #include "cluster/dr/follow/follow_internal.h"
+#include "cluster/dr/follow/sync_pipe.h"
 #include "raft/txn/rlog_content.h"
 #include "state/state_dr.h"
 
 struct sync {
     struct dr_follow *f;
     struct rlog_content *content;
+    struct sync_pipe pipe;
     struct rlog_txn_builder txn;
     size_t txn_bytes;
     enum status st; /* first failure of a step */
@@ -27,8 +29,9 @@ struct sync {
     struct dr_diff *diff; /* a difference sync; else NULL */
 };
 
-/* Commit the transaction in y->txn, which is empty afterwards. ST_DENIED: the role changed, or
- * another sync has begun; else as rlog_propose. */
+/* Propose the transaction in y->txn, unless it is empty, and wait until all that were proposed are
+ * applied; y->txn is empty afterwards. ST_DENIED: the role changed, or another sync has begun; else
+ * as rlog_propose. */
 NODISCARD enum status sync_commit(struct sync *y);
 /* Make room for one more operation of about `bytes` on the staged tree. False: y->st says why not.
  */
