@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,17 +131,12 @@ static void child_finish(struct child *child)
              WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "");
 }
 
-void run_in_children(uint64_t first, unsigned n, const char *profile, uint64_t plants,
-                     struct verdict *ret_verdicts)
+void run_in_child(uint64_t seed, const char *profile, uint64_t plants, struct verdict *ret_verdict)
 {
-    struct child children[JOBS_MAX];
-    ASSERT(n <= JOBS_MAX);
-    for (unsigned i = 0; i < n; i++)
-        child_start(&children[i], first + i, profile, plants);
-    for (unsigned i = 0; i < n; i++) {
-        child_finish(&children[i]);
-        ret_verdicts[i] = children[i].verdict;
-    }
+    struct child child;
+    child_start(&child, seed, profile, plants);
+    child_finish(&child);
+    *ret_verdict = child.verdict;
 }
 
 bool run_anew(uint64_t seed, const char *profile, const char *plant, uint64_t *ret_hash)
@@ -255,18 +251,44 @@ static bool must_reach(const struct campaign *k, enum reach r)
     }
 }
 
+/* The first of the children that has said something, or ended. */
+static unsigned first_ready(const struct child *children, unsigned n)
+{
+    struct pollfd ends[JOBS_MAX];
+    for (unsigned i = 0; i < n; i++)
+        ends[i] = (struct pollfd){.fd = children[i].from, .events = POLLIN};
+    while (poll(ends, n, -1) < 0)
+        if (errno != EINTR) {
+            perror("sim: poll");
+            exit(2);
+        }
+    unsigned i = 0;
+    while (i < n && ends[i].revents == 0)
+        i++;
+    ASSERT(i < n);
+    return i;
+}
+
+/* A long run does not keep the others from being started: children are collected as they end. */
+static void run_all(struct progress *p)
+{
+    const struct campaign *k = p->campaign;
+    struct child children[JOBS_MAX];
+    unsigned running = 0, jobs = MIN(MAX(k->jobs, 1u), JOBS_MAX);
+    for (uint64_t begun = 0; begun < k->count || running != 0;) {
+        for (; begun < k->count && running < jobs; begun++)
+            child_start(&children[running++], k->first + begun, k->profile, k->plants);
+        struct child *ended = &children[first_ready(children, running)];
+        child_finish(ended);
+        judge(p, ended);
+        *ended = children[--running];
+    }
+}
+
 unsigned campaign_run(const struct campaign *k)
 {
     struct progress p = {.campaign = k, .started = now()};
-    struct child children[JOBS_MAX];
-    unsigned jobs = MIN(MAX(k->jobs, 1u), JOBS_MAX);
-    uint64_t begun = 0, ended = 0;
-    for (; ended < k->count; ended++) { /* children are collected in the order they began */
-        for (; begun < k->count && begun - ended < jobs; begun++)
-            child_start(&children[begun % jobs], k->first + begun, k->profile, k->plants);
-        child_finish(&children[ended % jobs]);
-        judge(&p, &children[ended % jobs]);
-    }
+    run_all(&p);
     print_tally(&p);
     for (unsigned i = 0; i < REACHES; i++)
         if (p.tally.reached[i] == 0 && must_reach(k, (enum reach)i)) {
@@ -293,7 +315,7 @@ unsigned seeds_run(const char *path)
         struct verdict v;
         if (line[0] == '#' || sscanf(line, "%" SCNu64 " %23s", &seed, profile) != 2)
             continue;
-        run_in_children(seed, 1, profile, 0, &v);
+        run_in_child(seed, profile, 0, &v);
         if (!v.passed)
             printf("FAILED %s: %s", v.text, line);
         failed += !v.passed;

@@ -15,9 +15,8 @@ struct verdict {
     double seconds;
 };
 
-/* Run `n` seeds at once, each in a child process. `plants` are bits of enum plant. Blocks. */
-void run_in_children(uint64_t first, unsigned n, const char *profile, uint64_t plants,
-                     struct verdict *ret_verdicts);
+/* Run a seed in a child process. `plants` are bits of enum plant. Blocks. */
+void run_in_child(uint64_t seed, const char *profile, uint64_t plants, struct verdict *ret_verdict);
 
 /* Run a seed in a new process, with other addresses. false: it failed. */
 bool run_anew(uint64_t seed, const char *profile, const char *plant, uint64_t *ret_hash);
@@ -34,7 +33,7 @@ struct campaign {
 unsigned campaign_run(const struct campaign *campaign);
 /* Seeds that once found something: lines "SEED PROFILE cause". As campaign_run. */
 unsigned seeds_run(const char *path);
-/* Each planted bug must be found. true when all were. */
+/* Each planted bug must be found; `jobs` are looked for at once. true when all were found. */
 bool planted_run(const char *path, const char *only, unsigned jobs);
 
 #endif

@@ -141,10 +141,12 @@ void op_swap(struct fs_op *op, size_t size)
     struct inode *inode = op->inode;
     size_t most = MAX(MAX(inode->size, size), (size_t)op->off + op->len);
     inode_resize(inode, most);
-    for (size_t i = 0; i < op->len; i++) {
-        uint8_t byte = op->swap[i];
-        op->swap[i] = inode->data[op->off + i];
-        inode->data[op->off + i] = byte;
+    uint8_t block[4096]; /* a byte at a time, this took a fifth of all time */
+    for (size_t at = 0, n; at < op->len; at += n) {
+        n = MIN(op->len - at, sizeof block);
+        memcpy(block, op->swap + at, n);
+        memcpy(op->swap + at, inode->data + op->off + at, n);
+        memcpy(inode->data + op->off + at, block, n);
     }
     inode->size = size;
 }
