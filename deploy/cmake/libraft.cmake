@@ -1,23 +1,28 @@
 # libraft 0.22.1 exactly: older releases lack safety fixes of the core, later ones change who owns
 # the memory that raft_step hands over. Either the system's library, or its core compiled with
-# assertions from LIBRAFT_SOURCE for the simulator and the fuzzers.
+# assertions from LIBRAFT_SOURCE, for the fuzzers and a simulator with sanitizers.
 set(LIBRAFT_VERSION 0.22.1)
 add_library(holdfast_libraft INTERFACE)
 
-if(LIBRAFT_SOURCE)
-    file(STRINGS ${LIBRAFT_SOURCE}/configure.ac init REGEX "AC_INIT")
+# Adds the library raft_asserts: the core of this source tree, with its assertions.
+function(libraft_asserts source)
+    file(STRINGS ${source}/configure.ac init REGEX "AC_INIT")
     if(NOT init MATCHES "\\[${LIBRAFT_VERSION}\\]")
-        message(FATAL_ERROR "LIBRAFT_SOURCE is not libraft ${LIBRAFT_VERSION}: ${init}")
+        message(FATAL_ERROR "${source} is not libraft ${LIBRAFT_VERSION}: ${init}")
     endif()
-    file(GLOB core ${LIBRAFT_SOURCE}/src/*.c)
+    file(GLOB core ${source}/src/*.c)
     list(FILTER core EXCLUDE REGEX "/(uv|fixture)[^/]*\\.c$")
     add_library(raft_asserts STATIC ${core})
-    target_include_directories(raft_asserts PUBLIC ${LIBRAFT_SOURCE}/include)
+    target_include_directories(raft_asserts PUBLIC ${source}/include)
     target_compile_definitions(raft_asserts PRIVATE _GNU_SOURCE)
     target_compile_options(raft_asserts PRIVATE -w -UNDEBUG)
     if(SANITIZE)
         target_compile_options(raft_asserts PRIVATE -fsanitize=${SANITIZE})
     endif()
+endfunction()
+
+if(LIBRAFT_SOURCE)
+    libraft_asserts(${LIBRAFT_SOURCE})
     target_link_libraries(holdfast_libraft INTERFACE raft_asserts)
     return()
 endif()
