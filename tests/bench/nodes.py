@@ -8,7 +8,7 @@ import shutil
 import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-BENCH = TOP / "build" / "bench"
+BENCH = pathlib.Path(os.environ.get("HOLDFAST_BENCHES", TOP / "build" / "bench"))
 os.environ.setdefault("HOLDFAST_BIN", str(BENCH / "holdfast"))
 sys.path.insert(0, str(TOP / "tests" / "integration"))
 
