@@ -8,8 +8,7 @@ import time
 import golden
 import recorder
 from cluster import HOLDFAST, PATIENCE_S, STEADY, TOP, Recoverable
-from test_chaos import SEED
-from writers import Repeater
+from writers import SEED, Repeater
 
 LEVEL = 4  # feature level of this build
 WRITERS = 4

@@ -7,12 +7,14 @@ any time.
 """
 
 import http.client
+import os
 import random
 import threading
 import time
 
 from cluster import PATIENCE_S, call_on
 
+SEED = int(os.environ.get("HOLDFAST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 KEYS_EACH = 20
 SERVING = (200, 429, 473)  # what the health of a node that serves is
 

@@ -26,7 +26,7 @@ type Node struct {
 	mu      sync.Mutex
 	process *exec.Cmd
 	ended   chan struct{}
-	wanted  bool // the harness ended the process: any other end is a finding
+	asked   syscall.Signal // by which the harness ended the process; 0: any end is a finding
 	crashes []string
 	paused  bool
 }
@@ -110,7 +110,7 @@ func (n *Node) Start() error {
 		return err
 	}
 	ended := make(chan struct{})
-	n.process, n.ended, n.wanted, n.paused = process, ended, false, false
+	n.process, n.ended, n.asked, n.paused = process, ended, 0, false
 	go n.await(process, ended)
 	return nil
 }
@@ -119,8 +119,11 @@ func (n *Node) await(process *exec.Cmd, ended chan struct{}) {
 	err := process.Wait()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.wanted {
+	switch {
+	case n.asked == 0:
 		n.crashes = append(n.crashes, fmt.Sprintf("%s ended by itself: %v", n.Name, err))
+	case n.asked == syscall.SIGTERM && err != nil:
+		n.crashes = append(n.crashes, fmt.Sprintf("%s was stopped in order, and ended with: %v", n.Name, err))
 	}
 	n.process = nil
 	close(ended)
@@ -130,7 +133,7 @@ func (n *Node) await(process *exec.Cmd, ended chan struct{}) {
 func (n *Node) end(sig syscall.Signal, patience time.Duration) error {
 	n.mu.Lock()
 	process, ended := n.process, n.ended
-	n.wanted = true
+	n.asked = sig
 	n.mu.Unlock()
 	if process == nil {
 		return nil

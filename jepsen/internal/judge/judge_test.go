@@ -265,7 +265,7 @@ func generateVersioned(seed int64) *history.History {
 	value := int64(0)
 	moments := w.plan(25, func(o *history.Op) {
 		o.Key = "v2/x"
-		o.F = []string{"write", "write", "read", "read", "readv", "patch", "delete", "undelete", "destroy"}[w.Intn(9)]
+		o.F = []string{"write", "write", "read", "read", "readv", "versions", "patch", "delete", "undelete", "destroy"}[w.Intn(10)]
 		if o.F == "write" || o.F == "patch" {
 			value++
 			o.Arg = value
@@ -302,6 +302,8 @@ func generateVersioned(seed int64) *history.History {
 			} else if newest > 0 {
 				gone[newest-1] = false
 			}
+		case "versions":
+			o.Version, o.Arg = newest, newest
 		default:
 			at := newest
 			if o.F == "readv" {
@@ -352,6 +354,22 @@ func TestRegisterWithVersions(t *testing.T) {
 				o.Value = 1000
 			}
 			return o != nil
+		}},
+		mutation{"the list of versions has a gap", func(r *rand.Rand, h *history.History) bool {
+			o := some(r, h, func(o *history.Op) bool { return o.F == "versions" && o.Arg > 0 })
+			if o != nil {
+				o.Arg--
+			}
+			return o != nil
+		}},
+		mutation{"the list of versions lacks the newest", func(r *rand.Rand, h *history.History) bool {
+			o := some(r, h, func(o *history.Op) bool { return o.F == "write" && o.Type == history.OK && o.Version > 0 })
+			if o == nil {
+				return false
+			}
+			at, newest := end(h), o.Version-1
+			h.Ops = append(h.Ops, &history.Op{Key: "v2/x", F: "versions", Type: history.OK, Version: newest, Arg: newest, Invoke: at + 1, Return: at + 2})
+			return true
 		}},
 		mutation{"stale: a read shows the version before", func(r *rand.Rand, h *history.History) bool {
 			at, newest := end(h), int64(0)

@@ -16,8 +16,8 @@ const Patience = 60 * time.Second
 // Register judges each key as a linearizable register: operations write (Arg), delete, and read
 // (Value, 0 where there is none). Keys that begin with "v2/" have versions: write, patch (both with
 // CAS or without; ok tells the Version), read (Version, Value), readv (Arg is the version that was
-// asked for), delete, undelete and destroy (Arg is the version). A write that is refused because of
-// its CAS is ok with Version 0.
+// asked for), versions (Version is the newest, Arg how many up to it are listed), delete, undelete and
+// destroy (Arg is the version). A write that is refused because of its CAS is ok with Version 0.
 func Register(h *history.History) (v Verdict) {
 	unexpected(&v, h)
 	keys, of := byKey(h.Ops)
@@ -72,9 +72,10 @@ func flat(key string) string {
 // effective says whether an operation belongs into the judgement: reads without an answer say
 // nothing, and what failed never happened.
 func effective(o *history.Op) bool {
-	isRead := o.F == "read" || o.F == "readv"
-	return o.Type == history.OK || (o.Type == history.Info && !isRead)
+	return o.Type == history.OK || (o.Type == history.Info && !isRead(o))
 }
+
+func isRead(o *history.Op) bool { return o.F == "read" || o.F == "readv" || o.F == "versions" }
 
 // withoutUnread leaves out writes without a known outcome whose value nobody has read: they may
 // as well take effect after everything else.
@@ -176,6 +177,8 @@ func describe(input, _ any) string {
 		return fmt.Sprintf("%s %d %s", o.F, o.Arg, o.Type)
 	case "read", "readv":
 		return fmt.Sprintf("%s -> %d (version %d)", o.F, o.Value, o.Version)
+	case "versions":
+		return fmt.Sprintf("versions -> %d of %d", o.Arg, o.Version)
 	}
 	return fmt.Sprintf("%s %d %s", o.F, o.Arg, o.Type)
 }
@@ -222,7 +225,10 @@ func stepWrite(state string, newest int64, o *history.Op) (bool, any) {
 
 func stepRead(state string, newest int64, o *history.Op) bool {
 	version := newest
-	if o.F == "readv" {
+	switch o.F {
+	case "versions": // without gap
+		return o.Version == newest && o.Arg == newest
+	case "readv":
 		version = o.Arg
 	}
 	if version > newest || newest == 0 {
@@ -287,7 +293,7 @@ func shortest(model porcupine.Model, events []porcupine.Operation) (ops []*histo
 	for i := 0; i < len(events) && time.Now().Before(deadline); {
 		o := events[i].Input.(*history.Op)
 		less := append(append([]porcupine.Operation(nil), events[:i]...), events[i+1:]...)
-		if (o.F == "read" || o.F == "readv") && illegal(less) {
+		if isRead(o) && illegal(less) {
 			events = less
 		} else {
 			i++
@@ -308,7 +314,7 @@ func cutAfter(events []porcupine.Operation, count int) (kept []porcupine.Operati
 	end := events[count].Call
 	for _, e := range events[:count] {
 		o := e.Input.(*history.Op)
-		if e.Return >= end && (o.F == "read" || o.F == "readv") {
+		if e.Return >= end && isRead(o) {
 			continue
 		}
 		kept = append(kept, e)

@@ -50,10 +50,18 @@ func share(h *history.History) (good int, during float64) {
 
 func (r *run) least() float64 { return r.work.Least * float64(r.plan.Seconds) }
 
+func (r *run) lacks(h *history.History) []string {
+	if r.work.Lacks == nil {
+		return nil
+	}
+	return r.work.Lacks(h)
+}
+
 // meant says whether enough has happened so far.
 func (r *run) meant() bool {
-	good, during := share(r.env.Record.History())
-	return r.quiet() || (float64(good) >= r.least() && during >= overlapLeast)
+	h := r.env.Record.History()
+	good, during := share(h)
+	return r.quiet() || (float64(good) >= r.least() && during >= overlapLeast && len(r.lacks(h)) == 0)
 }
 
 // enough happened for the run to mean anything.
@@ -63,6 +71,9 @@ func (r *run) enough(h *history.History) {
 	r.result.Overlap = during
 	if float64(good) < r.least() {
 		r.find("too few operations: %d have a known outcome, %.0f are needed", good, r.least())
+	}
+	for _, what := range r.lacks(h) {
+		r.find("too little happened: %s", what)
 	}
 	if r.quiet() {
 		return

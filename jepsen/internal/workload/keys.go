@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -54,6 +55,13 @@ func (k *keys) age(name string, cost int) {
 			}
 		}
 	}
+}
+
+// inUse says whether the name was not replaced yet.
+func (k *keys) inUse(name string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Contains(k.now, name)
 }
 
 // every name that was ever used.

@@ -15,6 +15,7 @@ var register = &Workload{
 	Does:  "KV v1 read, write, delete; KV v2 read, write and patch with cas, delete, undelete, destroy, old versions",
 	Judge: judge.Register,
 	Least: 20,
+	Lacks: func(h *history.History) []string { return lacks(casKinds(h), casLeast) },
 	Setup: func(e *Env) error {
 		e.Shared = &registers{plain: newKeys("", 4, 160), versioned: newKeys("", 4, 80)}
 		if err := mount(e, "plain", "1"); err != nil {
@@ -48,9 +49,38 @@ var register = &Workload{
 				return err
 			}
 			versionedRead(c, o, reply)
+			if err := finalVersions(c, n, key, o.Version); err != nil {
+				return err
+			}
 		}
 		return nil
 	},
+}
+
+// finalVersions reads the list of a key's versions, and each of them while clients still use the key.
+func finalVersions(c *Client, n *cluster.Node, key string, newest int64) error {
+	o := &history.Op{F: "versions", Key: versionedPrefix + key}
+	reply, err := c.Settled(o, n, cluster.Request{Method: "GET", Path: "/v1/versioned/metadata/" + key})
+	if err != nil {
+		return err
+	}
+	versionsRead(c, o, reply)
+	if !c.Shared.(*registers).versioned.inUse(key) {
+		return nil
+	}
+	for version := int64(1); version <= newest; version++ {
+		o := &history.Op{F: "readv", Key: versionedPrefix + key, Arg: version}
+		reply, err := c.Settled(o, n, readVersion(key, version))
+		if err != nil {
+			return err
+		}
+		versionedRead(c, o, reply)
+	}
+	return nil
+}
+
+func readVersion(key string, version int64) cluster.Request {
+	return cluster.Request{Method: "GET", Path: fmt.Sprintf("/v1/versioned/data/%s?version=%d", key, version)}
 }
 
 type registers struct{ plain, versioned *keys }
@@ -144,7 +174,7 @@ func versionedOp(c *Client, k *keys) {
 		versionedWrite(c, k, key, o, "patch", newest)
 	case dice < 13 && newest > 0:
 		o.F, o.Arg = "readv", 1+c.Rand.Int63n(newest)
-		r := c.Do(o, nil, cluster.Request{Method: "GET", Path: fmt.Sprintf("/v1/versioned/data/%s?version=%d", key, o.Arg)})
+		r := c.Do(o, nil, readVersion(key, o.Arg))
 		versionedRead(c, o, r)
 	case dice < 14:
 		o.F = "delete"
@@ -196,4 +226,46 @@ func versionedRead(c *Client, o *history.Op, r cluster.Reply) {
 	}
 	o.Version, o.Value = body.Data.Metadata.Version, body.Data.Data.V
 	c.Done(o)
+}
+
+// versionsRead counts what is listed of the versions from 1 to the newest.
+func versionsRead(c *Client, o *history.Op, r cluster.Reply) {
+	var body struct {
+		Data struct {
+			Newest   int64          `json:"current_version"`
+			Versions map[string]any `json:"versions"`
+		}
+	}
+	if r.Known() && r.Status != 404 && (r.Status != 200 || r.JSON(&body) != nil) {
+		c.Wrong(o, r)
+		return
+	}
+	o.Version = body.Data.Newest
+	for version := int64(1); version <= o.Version; version++ {
+		if body.Data.Versions[fmt.Sprint(version)] != nil {
+			o.Arg++
+		}
+	}
+	if o.Arg != int64(len(body.Data.Versions)) { // more are listed than there can be
+		c.Wrong(o, r)
+		return
+	}
+	c.Done(o)
+}
+
+// casLeast of the writes with check-and-set must have been accepted, and as many refused.
+const casLeast = 10
+
+func casKinds(h *history.History) map[string]int {
+	kinds := map[string]int{"check-and-set accepted": 0, "check-and-set refused": 0}
+	for _, o := range h.Ops {
+		switch {
+		case o.CAS == nil || o.Type != history.OK:
+		case o.Version > 0:
+			kinds["check-and-set accepted"]++
+		default:
+			kinds["check-and-set refused"]++
+		}
+	}
+	return kinds
 }

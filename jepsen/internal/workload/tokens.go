@@ -18,6 +18,7 @@ var tokens = &Workload{
 	Does:  "time to live, number of uses, trees and their revocation",
 	Judge: judge.Tokens,
 	Least: 20,
+	Lacks: func(h *history.History) []string { return lacks(tokenKinds(h), usesLeast) },
 	Setup: func(e *Env) error {
 		e.Shared = &tokenPool{}
 		return mount(e, "tokens", "1")
@@ -67,6 +68,26 @@ const (
 	liveMax     = 16
 	finalTokens = 100
 )
+
+// usesLeast of the tokens of each kind must have been accepted during the run, and as many refused.
+const usesLeast = 10
+
+func tokenKinds(h *history.History) map[string]int {
+	kinds, of := map[string]int{}, map[string]string{}
+	for _, kind := range []string{judge.Brief, judge.Limited, judge.Tree} {
+		kinds[kind+" used"], kinds[kind+" refused"] = 0, 0
+	}
+	for _, o := range h.Ops {
+		switch {
+		case o.Type != history.OK || o.Final:
+		case o.F == "create":
+			of[o.Key] = o.Text
+		case o.F == "use":
+			kinds[of[o.Key]+[]string{" refused", " used"}[o.Value]]++
+		}
+	}
+	return kinds
+}
 
 type token struct {
 	key, text, kind string

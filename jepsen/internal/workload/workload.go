@@ -4,6 +4,7 @@ package workload
 import (
 	"fmt"
 	"math/rand"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,8 @@ type Workload struct {
 	Final func(*Client, *cluster.Node) error
 	// Least operations with a known outcome a second; a run with fewer means nothing.
 	Least float64
+	// Lacks names what has not happened often enough for a run to mean anything; nil: Least says all.
+	Lacks func(*history.History) []string
 }
 
 // All workloads, in the order of the README.
@@ -38,6 +41,17 @@ func Find(name string) (*Workload, error) {
 		}
 	}
 	return nil, fmt.Errorf("no workload %s", name)
+}
+
+// lacks names the kinds that are fewer than least, in order.
+func lacks(kinds map[string]int, least int) (few []string) {
+	for kind, n := range kinds {
+		if n < least {
+			few = append(few, fmt.Sprintf("%s: %d of %d", kind, n, least))
+		}
+	}
+	slices.Sort(few)
+	return few
 }
 
 // Env is what all clients of a run share.
