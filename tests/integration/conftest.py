@@ -8,6 +8,15 @@ def pytest_configure(config):
     config.addinivalue_line("filterwarnings", "error::pytest.PytestUnhandledThreadExceptionWarning")
 
 
+# Files that take long, the longest first: one that began last would run alone at the end.
+LONGEST = ["restore", "autopilot", "upgrade", "registry_tokens", "greedy", "registry_waits", "limits"]
+
+
+def pytest_collection_modifyitems(items):
+    place = {f"test_{name}.py": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+
+
 @pytest.fixture(scope="module")
 def cluster(request):
     """Three nodes that a module's tests share; a test leaves it whole. A module may name a kind of
