@@ -21,12 +21,18 @@ var complaint = regexp.MustCompile(`Assertion|ERROR: [A-Za-z]+Sanitizer|WARNING:
 
 // NoteDescriptors keeps how many files the nodes have open before the load.
 func (c *Cluster) NoteDescriptors() error {
-	for _, n := range c.Nodes {
+	for _, n := range c.all() {
+		if !n.Running() {
+			continue
+		}
 		files, _, err := n.usage()
 		if err != nil {
 			return err
 		}
 		c.baseFiles = max(c.baseFiles, files)
+	}
+	if c.Other != nil {
+		c.Other.baseFiles = c.baseFiles
 	}
 	return nil
 }
@@ -69,13 +75,15 @@ func (c *Cluster) EqualRoots() (State, error) {
 // Findings are what nodes must not leave behind: complaints in logs, cores, ends that nobody asked for,
 // files and memory kept, and these secrets in any file.
 func (c *Cluster) Findings(secrets ...string) (found []string) {
-	for _, n := range c.Nodes {
+	for _, n := range c.all() {
 		found = append(found, n.crashes...)
 		log := n.Log()
 		for _, at := range complaint.FindAllStringIndex(log, 3) {
 			found = append(found, fmt.Sprintf("%s logged: %.500s", n.Name, log[at[0]:]))
 		}
-		found = append(found, n.kept(c.baseFiles)...)
+		if n.Running() {
+			found = append(found, n.kept(c.baseFiles)...)
+		}
 		found = append(found, n.leaks(secrets)...)
 	}
 	return found

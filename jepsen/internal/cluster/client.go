@@ -15,7 +15,7 @@ import (
 // Request is one HTTP request.
 type Request struct {
 	Method, Path string
-	Body         any    // sent as JSON, if any
+	Body         any    // sent as JSON, if any; bytes as they are
 	Token        string // root's, if none is given
 	Bare         bool   // no token at all
 	Header       map[string]string
@@ -25,6 +25,7 @@ type Request struct {
 // Reply to a request. Status is 0 where no answer came.
 type Reply struct {
 	Status int
+	Header http.Header
 	Body   []byte
 	Sent   bool // the server may have got the request
 	Err    error
@@ -109,7 +110,9 @@ func (c *Client) DoAt(address string, q Request) Reply {
 func (l *link) exchange(address, token string, q Request, deadline time.Time) (Reply, bool) {
 	_ = l.conn.SetDeadline(deadline)
 	var body []byte
-	if q.Body != nil {
+	if raw, is := q.Body.([]byte); is {
+		body = raw
+	} else if q.Body != nil {
 		var err error
 		if body, err = json.Marshal(q.Body); err != nil {
 			return Reply{Err: err}, true
@@ -143,6 +146,6 @@ func (l *link) exchange(address, token string, q Request, deadline time.Time) (R
 		if answer.StatusCode/100 == 1 {
 			continue
 		}
-		return Reply{Status: answer.StatusCode, Body: got, Sent: true}, !answer.Close
+		return Reply{Status: answer.StatusCode, Header: answer.Header, Body: got, Sent: true}, !answer.Close
 	}
 }

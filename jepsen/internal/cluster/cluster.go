@@ -28,19 +28,28 @@ type Options struct {
 	Shamir  bool   // sealed by one key share, which Unseal gives
 	Config  map[string]any
 	Clocks  bool // the wall clock of each node can be set, for itself alone
+	Spares  int  // nodes with certificates that are no members and do not run
+	Pair    bool // a second cluster of the same size, which Follow makes the secondary of the first
+
+	side string // "" or, of the second, otherSide
 }
+
+// otherSide is the start of the names of a second cluster's nodes.
+const otherSide = "other"
 
 // Cluster is some nodes that were initialised together.
 type Cluster struct {
-	Nodes []*Node
-	Token string // root's
+	Nodes  []*Node
+	Token  string   // root's
+	Other  *Cluster // of a pair
+	Spares []*Node
 
 	options   Options
 	program   string
 	dir       string
 	sandbox   *Sandbox
 	tls       *tls.Config
-	share     string
+	share     string // of the key or, where the nodes unseal by themselves, of the recovery key
 	baseFiles int
 }
 
@@ -52,25 +61,29 @@ func New(o Options, s *Sandbox) (*Cluster, error) {
 	}
 	args := []string{"cluster", "bootstrap", "-out", filepath.Join(c.dir, "tls")}
 	for i := 1; i <= o.Size; i++ {
-		n := &Node{Name: fmt.Sprintf("node%d", i), Number: i, cluster: c, clientPort: 8200, clusterPort: 8201}
-		n.Dir = filepath.Join(c.dir, n.Name)
-		if err := os.MkdirAll(n.Dir, 0o700); err != nil {
-			return nil, err
+		number := i
+		if o.side != "" {
+			number += o.Size
 		}
-		var err error
-		if n.Address, err = s.AddHost(i); err != nil {
+		n, err := c.newNode(fmt.Sprintf("%s%d", o.names(), i), number)
+		if err != nil {
 			return nil, err
-		}
-		if s.Loopback {
-			if n.clientPort, n.clusterPort, err = freePorts(); err != nil {
-				return nil, err
-			}
 		}
 		c.Nodes = append(c.Nodes, n)
-		args = append(args, n.Name)
+		args = append(args, n.Name+","+n.Address)
 	}
 	if out, err := exec.Command(c.program, args...).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("cluster bootstrap: %w: %s", err, out)
+	}
+	for i := 1; i <= o.Spares; i++ {
+		n, err := c.newNode(fmt.Sprintf("spare%d", i), o.Size+i)
+		if err != nil {
+			return nil, err
+		}
+		if out, err := exec.Command(c.program, "cluster", "add", "-out", filepath.Join(c.dir, "tls"), n.Name).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("cluster add: %w: %s", err, out)
+		}
+		c.Spares = append(c.Spares, n)
 	}
 	key := make([]byte, 32)
 	if _, err := rand.Read(key); err != nil {
@@ -88,7 +101,7 @@ func New(o Options, s *Sandbox) (*Cluster, error) {
 		return nil, fmt.Errorf("no certificate in tls-ca.pem")
 	}
 	c.tls = &tls.Config{RootCAs: pool, ServerName: "localhost", ClientSessionCache: tls.NewLRUClientSessionCache(64)}
-	for _, n := range c.Nodes {
+	for _, n := range c.all() {
 		if err := n.writeConfig(); err != nil {
 			return nil, err
 		}
@@ -96,7 +109,43 @@ func New(o Options, s *Sandbox) (*Cluster, error) {
 			return nil, err
 		}
 	}
+	if o.Pair {
+		o.Pair, o.side, o.Dir = false, otherSide, filepath.Join(o.Dir, otherSide)
+		if c.Other, err = New(o, s.Part()); err != nil {
+			return nil, err
+		}
+		c.Other.Other = c
+		authority, err := os.ReadFile(filepath.Join(c.Other.dir, "tls", "tls-ca.pem"))
+		if err != nil {
+			return nil, err
+		}
+		pool.AppendCertsFromPEM(authority) // one client may ask both
+		c.Other.tls = c.tls
+	}
 	return c, nil
+}
+
+// newNode makes its folder and its network.
+func (c *Cluster) newNode(name string, number int) (*Node, error) {
+	n := &Node{Name: name, Number: number, cluster: c, clientPort: 8200, clusterPort: 8201, Dir: filepath.Join(c.dir, name)}
+	err := os.MkdirAll(n.Dir, 0o700)
+	if err != nil {
+		return nil, err
+	}
+	if n.Address, err = c.sandbox.AddHost(number); err != nil {
+		return nil, err
+	}
+	if c.sandbox.Loopback {
+		n.clientPort, n.clusterPort, err = freePorts()
+	}
+	return n, err
+}
+
+func (o Options) names() string {
+	if o.side != "" {
+		return o.side
+	}
+	return "node"
 }
 
 func freePorts() (a, b int, err error) {
@@ -138,14 +187,17 @@ func (c *Cluster) Start() error {
 	body := any(map[string]any{})
 	if c.options.Shamir {
 		body = map[string]any{"secret_shares": 1, "secret_threshold": 1}
+	} else if c.Other != nil {
+		body = map[string]any{"recovery_shares": 1, "recovery_threshold": 1}
 	}
 	r := ask.Do(c.Nodes[0], Request{Method: "PUT", Path: "/v1/sys/init", Body: body})
 	if r.Status != 200 {
 		return fmt.Errorf("init answered %d %s", r.Status, r.Body)
 	}
 	var told struct {
-		RootToken string   `json:"root_token"`
-		Keys      []string `json:"keys"`
+		RootToken    string   `json:"root_token"`
+		Keys         []string `json:"keys"`
+		RecoveryKeys []string `json:"recovery_keys"`
 	}
 	if err := json.Unmarshal(r.Body, &told); err != nil {
 		return err
@@ -159,7 +211,13 @@ func (c *Cluster) Start() error {
 			}
 		}
 	}
-	return c.AwaitUp()
+	if c.Other != nil {
+		c.share = told.RecoveryKeys[0]
+	}
+	if err := c.AwaitUp(); err != nil || c.Other == nil || c.options.side != "" {
+		return err
+	}
+	return c.Other.Start()
 }
 
 // Unseal gives the node the key share.
@@ -182,8 +240,11 @@ func (c *Cluster) Health(ask *Client, n *Node) int {
 	return r.Status
 }
 
-// Serving says whether this is the health of a node that serves clients.
-func Serving(health int) bool { return health == 200 || health == 429 || health == 473 }
+// Serving says whether this is the health of a node that does all that its role allows: a secondary of
+// a pair serves no clients.
+func Serving(health int) bool {
+	return health == 200 || health == 429 || health == 473 || health == 472
+}
 
 // AwaitUp waits until every node serves and exactly one is active.
 func (c *Cluster) AwaitUp() error {
@@ -200,6 +261,11 @@ func (c *Cluster) AwaitUp() error {
 				return false
 			}
 			if health == 200 {
+				active++
+			}
+		}
+		for _, n := range c.Spares {
+			if n.Running() && c.Health(ask, n) == 200 {
 				active++
 			}
 		}
@@ -231,9 +297,18 @@ func (c *Cluster) Elections() (count int) {
 	return count
 }
 
-// End kills all nodes.
+// End kills all nodes, also those of the other cluster.
 func (c *Cluster) End() {
-	for _, n := range c.Nodes {
+	for _, n := range c.all() {
 		_ = n.Kill() // the namespace ends what is left
 	}
+}
+
+// all nodes: the spare ones, and those of the other cluster of a pair.
+func (c *Cluster) all() []*Node {
+	all := append(append([]*Node(nil), c.Nodes...), c.Spares...)
+	if c.Other != nil {
+		all = append(all, c.Other.Nodes...)
+	}
+	return all
 }

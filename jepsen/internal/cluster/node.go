@@ -169,6 +169,9 @@ func (n *Node) signal(sig syscall.Signal) error {
 func (n *Node) Pause() error  { return n.signal(syscall.SIGSTOP) }
 func (n *Node) Resume() error { return n.signal(syscall.SIGCONT) }
 
+// Wipe what a node that does not run has stored.
+func (n *Node) Wipe() error { return os.RemoveAll(n.dataDir()) }
+
 // Running says whether there is a process.
 func (n *Node) Running() bool {
 	n.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -56,6 +57,25 @@ func Enter(args, env []string, out *os.File) (int, error) {
 type Sandbox struct {
 	Loopback bool
 	scratch  string
+
+	part  int
+	links *links // shared by all parts
+}
+
+// links that are cut, of each part.
+type links struct {
+	mu   sync.Mutex
+	cuts [][]Cut
+}
+
+// Part is the same sandbox for one more cluster: its cuts are beside those of the others.
+func (s *Sandbox) Part() *Sandbox {
+	s.links.mu.Lock()
+	defer s.links.mu.Unlock()
+	next := *s
+	next.part = len(s.links.cuts)
+	s.links.cuts = append(s.links.cuts, nil)
+	return &next
 }
 
 const (
@@ -73,7 +93,7 @@ func run(name string, args ...string) error {
 
 // OpenSandbox prepares the namespaces that Enter has made: a bridge to which each node is linked.
 func OpenSandbox(scratch string) (*Sandbox, error) {
-	s := &Sandbox{Loopback: os.Getenv(insideEnv) != namespaces, scratch: scratch}
+	s := &Sandbox{Loopback: os.Getenv(insideEnv) != namespaces, scratch: scratch, links: &links{cuts: make([][]Cut, 1)}}
 	if s.Loopback {
 		return s, nil
 	}
@@ -137,17 +157,22 @@ func (s *Sandbox) Enclose(number int) []string {
 // Cut is a link from one node to another over which nothing passes.
 type Cut struct{ From, To int }
 
-// Rules cuts these links between nodes and no others, in the forward chain of the bridge: packets are
+// Rules cuts these links between nodes and no others of this part, in the forward chain of the bridge: packets are
 // lost in silence. Links to the clients are never cut.
 func (s *Sandbox) Rules(cuts []Cut) error {
 	if s.Loopback {
 		return errors.New("this machine makes no namespaces: links cannot be cut")
 	}
+	s.links.mu.Lock()
+	defer s.links.mu.Unlock()
+	s.links.cuts[s.part] = cuts
 	var text strings.Builder
 	fmt.Fprintf(&text, "table bridge %s\ndelete table bridge %s\ntable bridge %s {\n", nfTable, nfTable, nfTable)
 	text.WriteString("  chain forward {\n    type filter hook forward priority 0; policy accept;\n")
-	for _, c := range cuts {
-		fmt.Fprintf(&text, "    ip saddr 10.77.0.%d ip daddr 10.77.0.%d drop\n", c.From, c.To)
+	for _, some := range s.links.cuts {
+		for _, c := range some {
+			fmt.Fprintf(&text, "    ip saddr 10.77.0.%d ip daddr 10.77.0.%d drop\n", c.From, c.To)
+		}
 	}
 	text.WriteString("  }\n}\n")
 	c := exec.Command("nft", "-f", "-")

@@ -21,6 +21,11 @@ func (r *run) afterwards() {
 	} else {
 		r.note("every node has root %.16s at version %d", state.Root, state.Version)
 	}
+	if r.cluster.Other != nil {
+		if err := r.cluster.EqualPair(); err != nil {
+			r.find("%v", err)
+		}
+	}
 	for _, text := range r.cluster.Findings(r.env.Marker, r.cluster.Token) {
 		r.find("%s", text)
 	}

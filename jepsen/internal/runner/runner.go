@@ -63,17 +63,19 @@ type Result struct {
 
 // run has all parts of a run.
 type run struct {
-	plan    Plan
-	dir     string
-	work    *workload.Workload
-	nemeses []*nemesis.Nemesis
-	cluster *cluster.Cluster
-	env     *workload.Env
-	probe   *prober
-	watch   *watcher
-	result  Result
-	harmed  map[string]bool // nemeses that should have moved leadership
-	mu      sync.Mutex
+	plan      Plan
+	dir       string
+	work      *workload.Workload
+	nemeses   []*nemesis.Nemesis
+	cluster   *cluster.Cluster
+	env       *workload.Env
+	probe     *prober
+	watch     *watcher
+	result    Result
+	lastBegan int64           // time of the workload's Last, which may move leadership; 0: it has none
+	stopped   int64           // when the clients were told to end
+	harmed    map[string]bool // nemeses that should have moved leadership
+	mu        sync.Mutex
 }
 
 func (r *run) find(format string, args ...any) {
@@ -130,6 +132,9 @@ func (r *run) open(top, program string) error {
 			return fmt.Errorf("this machine makes no network namespaces, so it cannot do %s", n.Name)
 		}
 	}
+	if r.plan.Front != "direct" && r.work.Last != nil {
+		return fmt.Errorf("%s asks two clusters: no front", r.work.Name)
+	}
 	o := cluster.Options{Size: r.plan.Nodes, Program: program, Top: top, Dir: filepath.Join(r.dir, "nodes")}
 	if r.work.Options != nil {
 		r.work.Options(&o)
@@ -145,7 +150,12 @@ func (r *run) open(top, program string) error {
 	if err = r.cluster.Start(); err != nil {
 		return err
 	}
-	r.env = &workload.Env{Cluster: r.cluster, Record: history.NewRecorder(),
+	if r.cluster.Other != nil {
+		if err = r.cluster.Follow(); err != nil {
+			return err
+		}
+	}
+	r.env = &workload.Env{Cluster: r.cluster, Seed: r.plan.Seed, Record: history.NewRecorder(),
 		Marker: fmt.Sprintf("planted-%x-%d", time.Now().UnixNano(), r.plan.Seed)}
 	if r.plan.Front == "haproxy" {
 		if r.env.Front, err = r.cluster.StartProxy(); err != nil {
@@ -187,14 +197,25 @@ func (r *run) storm() error {
 	if err != nil {
 		r.find("the nemesis failed: %v", err)
 	}
-	if r.work.Options == nil { // else clients are what opens the nodes
+	if !r.work.Opens { // else clients are what opens the nodes
 		if err := r.cluster.AwaitUp(); err != nil {
 			r.find("after the faults: %v", err)
 		}
 	}
+	if r.work.Last != nil {
+		r.lastBegan = r.env.Record.Now()
+		if err := r.work.Last(r.env); err != nil {
+			r.find("after the faults: %v", err)
+		}
+	}
 	time.Sleep(quietLast)
+	r.stopped = r.env.Record.Now()
 	r.env.Stop()
 	all.Wait()
+	if r.cluster.Other != nil { // which serves now
+		r.cluster = r.cluster.Other
+		r.env.Cluster = r.cluster
+	}
 	r.probe.stop()
 	r.watch.stop()
 	if err := r.cluster.AwaitUp(); err != nil {
@@ -215,6 +236,10 @@ func (r *run) storm() error {
 // goes on for longer where the machine is too slow for the run to mean anything.
 func (r *run) faults() error {
 	env := nemesis.NewEnv(r.cluster, r.plan.Seed)
+	other := env
+	if r.cluster.Other != nil {
+		other = nemesis.NewEnv(r.cluster.Other, r.plan.Seed+1)
+	}
 	length := time.Duration(r.plan.Seconds) * time.Second
 	end, last := time.Now().Add(length), time.Now().Add(longestRun*length)
 	for time.Now().Before(end) || (time.Now().Before(last) && !r.meant()) {
@@ -224,7 +249,11 @@ func (r *run) faults() error {
 		}
 		errs := make(chan error, len(chosen))
 		for _, n := range chosen {
-			go func() { errs <- r.oneFault(env, n) }()
+			side := env
+			if secondaryToo[n.Name] && env.Intn(2) == 0 {
+				side = other
+			}
+			go func() { errs <- r.oneFault(side, n) }()
 		}
 		for range chosen {
 			if err := <-errs; err != nil {
@@ -235,6 +264,11 @@ func (r *run) faults() error {
 	}
 	return nil
 }
+
+// secondaryToo are the nemeses that may also hit the secondary of a pair: those that ask nothing of it.
+var secondaryToo = map[string]bool{"kill": true, "kill-majority": true, "kill-all": true, "stop": true, "roll": true,
+	"pause": true, "freeze": true, "isolate": true, "halves": true, "bridge": true, "ring": true, "oneway-in": true,
+	"oneway-out": true, "random": true, "flap": true, "thin": true, "clock": true}
 
 func between(env *nemesis.Env, least, most time.Duration) time.Duration {
 	return least + time.Duration(env.Intn(int(most-least)))

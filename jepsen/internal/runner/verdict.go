@@ -107,14 +107,14 @@ func (r *run) service(h *history.History) {
 	for _, f := range h.Faults {
 		gap := r.probe.longestGap(f.Start, min(f.End+int64(backWithin), r.lastProbe()))
 		longest = max(longest, gap)
-		if r.work.Options != nil {
+		if r.work.Opens {
 			continue // clients seal the nodes
 		}
 		r.comesBack(h, f)
 	}
 	r.result.LongestGap = time.Duration(longest).Round(time.Millisecond).String()
 	for _, at := range r.watch.elections {
-		if r.work.Options == nil && !r.explained(h, at) {
+		if !r.work.Opens && !r.explained(h, at) && (r.lastBegan == 0 || at < r.lastBegan) {
 			r.find("a leader changed without a fault, %.1f s into the run", float64(at)/1e9)
 		}
 	}
@@ -134,7 +134,7 @@ func (r *run) comesBack(h *history.History, f history.Fault) {
 	back := r.probe.firstAfter(f.Undone)
 	allowed := f.Undone + int64(backWithin)
 	allowed += 2 * r.watch.stalled(f.Undone, allowed)
-	if back <= allowed {
+	if back <= allowed || f.Undone > r.stopped {
 		return
 	}
 	for _, other := range h.Faults {

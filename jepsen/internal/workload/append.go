@@ -24,7 +24,7 @@ var appendLists = &Workload{
 			key := k.pick(c.Rand.Intn(4), 1)
 			list, version, known := readList(c, key, nil)
 			if known && c.Rand.Intn(3) > 0 {
-				appendTo(c, key, list, version)
+				appendTo(c, &history.Op{Key: key}, nil, list, version)
 			}
 		}
 	},
@@ -54,6 +54,10 @@ func listRead(key string) cluster.Request {
 
 func listDone(c *Client, o *history.Op, r cluster.Reply) (version int64, known bool) {
 	var body listReply
+	if refusedBySecondary(o, r) {
+		c.Done(o)
+		return 0, false
+	}
 	if r.Known() && r.Status != 404 && (r.Status != 200 || r.JSON(&body) != nil) {
 		c.Wrong(o, r)
 		return 0, false
@@ -70,17 +74,31 @@ func readList(c *Client, key string, n *cluster.Node) (list []int64, version int
 	return o.Values, version, known
 }
 
-func appendTo(c *Client, key string, list []int64, version int64) {
-	o := &history.Op{F: "append", Key: key, Arg: c.Unique()}
+// appendTo a list by check-and-set of its version. `o` names the list.
+func appendTo(c *Client, o *history.Op, n *cluster.Node, list []int64, version int64) {
+	o.F, o.Arg = "append", c.Unique()
 	longer := append(append([]int64(nil), list...), o.Arg)
-	r := c.Do(o, nil, cluster.Request{Method: "PUT", Path: "/v1/lists/data/" + key,
+	r := c.Do(o, n, cluster.Request{Method: "PUT", Path: "/v1/lists/data/" + o.Key,
 		Body: map[string]any{"data": map[string]any{"l": longer, "s": c.Marker}, "options": map[string]any{"cas": version}}})
 	switch {
+	case refusedBySecondary(o, r):
 	case r.Known() && r.Status == 400 && strings.Contains(string(r.Body), "did not match"):
 		o.Type = history.Fail
 	case r.Known() && r.Status != 200:
 		c.Wrong(o, r)
 		return
+	case r.Header.Get("X-Replication-Confirmed") == "true":
+		o.Value = judge.Confirmed
 	}
 	c.Done(o)
+}
+
+// refusedBySecondary: a secondary of a pair does nothing for clients.
+func refusedBySecondary(o *history.Op, r cluster.Reply) bool {
+	refused := r.Status == 400 && strings.Contains(string(r.Body), "path disabled in replication DR secondary mode")
+	if refused {
+		o.Type = history.Fail
+		sleep(20)
+	}
+	return refused
 }

@@ -17,6 +17,7 @@ var seal = &Workload{
 	Judge:   judge.Seal,
 	Least:   20,
 	Options: func(o *cluster.Options) { o.Shamir = true },
+	Opens:   true,
 	Setup: func(e *Env) error {
 		e.Shared = &registers{plain: newKeys("", 4, 160)}
 		return mount(e, "plain", "1")

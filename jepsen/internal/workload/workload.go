@@ -18,10 +18,13 @@ type Workload struct {
 	Name, Does string
 	Judge      func(*history.History) judge.Verdict
 	Options    func(*cluster.Options)
+	Opens      bool // clients are what unseals the nodes
 	// Make what the clients need; called once, on a cluster without faults.
 	Setup func(*Env) error
 	// Run is one client, until Stopped.
 	Run func(*Client)
+	// Last happens after the faults, while clients go on; nil: nothing.
+	Last func(*Env) error
 	// Final reads what is there on one node after all faults.
 	Final func(*Client, *cluster.Node) error
 	// Least operations with a known outcome a second; a run with fewer means nothing.
@@ -59,6 +62,7 @@ type Env struct {
 	Cluster *cluster.Cluster
 	Record  *history.Recorder
 	Marker  string // stands in every secret that clients store
+	Seed    int64  // of the run
 	Front   string // address of a load balancer; "": clients ask the nodes
 	Shared  any    // of the workload
 
@@ -116,8 +120,8 @@ func (c *Client) Do(o *history.Op, n *cluster.Node, q cluster.Request) cluster.R
 	if c.Front != "" && !o.Final {
 		address, o.Node = c.Front, "front"
 	}
-	if q.Timeout = clientTimeout; o.Final {
-		q.Timeout = 0
+	if q.Timeout == 0 && !o.Final {
+		q.Timeout = clientTimeout
 	}
 	o.Invoke = c.Record.Now()
 	reply := c.ask.DoAt(address, q)
