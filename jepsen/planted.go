@@ -19,6 +19,8 @@ var plantedBugs = []struct{ name, row string }{
 	{"R3_REVOKED_ELSEWHERE", "authority transfer"},
 	{"R3_USE_UNCOMMITTED", "once pause"},
 	{"R3_ANCESTORS", "tokens transfer"},
+	{"WATCH_INDEX", "watch transfer"},
+	{"WATCH_STALE", "watch transfer"},
 	{"", "register isolate"},
 }
 

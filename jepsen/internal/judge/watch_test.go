@@ -1,0 +1,188 @@
+package judge
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+
+	"holdfast/jepsen/internal/history"
+)
+
+type watchedModel struct {
+	value, version int64
+	indexes        []int64 // so far
+}
+
+// generateWatch: two things, and the list of both.
+func generateWatch(seed int64) *history.History {
+	w := newWorld(seed)
+	value := int64(0)
+	moments := w.plan(70, func(o *history.Op) {
+		o.Key, o.F = fmt.Sprintf("w%d", w.Intn(2)), "watch"
+		switch dice := w.Intn(10); {
+		case dice < 4:
+			value++
+			o.F, o.Arg = "set", value
+		case dice < 5:
+			o.F = "delete"
+		case dice < 6:
+			o.F, o.Key = "list", EveryPolicy
+		}
+	})
+	things := map[string]*watchedModel{"w0": {}, "w1": {}, EveryPolicy: {}}
+	newest := int64(1)
+	for _, m := range moments {
+		o, t, all := m.op, things[m.op.Key], things[EveryPolicy]
+		if o.F == "set" || o.F == "delete" {
+			w.forget(o)
+		}
+		happens := o.Type == history.OK || w.Intn(2) == 0
+		switch {
+		case o.F == "set" && happens:
+			newest += 1 + w.Int63n(3)
+			t.value, t.version = o.Arg, newest
+			if o.Type == history.OK {
+				o.Version = newest
+			}
+		case o.F == "delete" && t.value == 0:
+			if o.Type == history.OK {
+				o.Type = history.Fail
+			}
+		case o.F == "delete" && happens:
+			newest += 1 + w.Int63n(3)
+			t.value = 0
+		case o.F == "watch":
+			if o.Version = t.version; t.value == 0 {
+				o.Version = newest
+			}
+			o.Value = t.value
+			waitFor(w, o, t)
+		case o.F == "list":
+			o.Version = newest
+			for _, name := range []string{"w0", "w1"} {
+				if things[name].value != 0 {
+					o.Names, o.Values = append(o.Names, name), append(o.Values, things[name].version)
+				}
+			}
+			waitFor(w, o, all)
+		}
+	}
+	return w.history()
+}
+
+// waitFor some index that was returned before.
+func waitFor(w *world, o *history.Op, t *watchedModel) {
+	if len(t.indexes) > 0 && w.Intn(2) == 0 {
+		given := t.indexes[w.Intn(len(t.indexes))]
+		o.CAS = &given
+	}
+	t.indexes = append(t.indexes, o.Version)
+}
+
+func TestWatch(t *testing.T) {
+	shown := func(o *history.Op) bool { return o.F == "watch" && o.Type == history.OK && o.Value != 0 }
+	made := func(o *history.Op) bool { return o.F == "set" && o.Type == history.OK }
+	number := func(n int64) *int64 { return &n }
+	add := func(h *history.History, ops ...*history.Op) bool {
+		at := end(h)
+		for _, o := range ops {
+			o.Type, o.Invoke, o.Return = history.OK, o.Invoke+at, o.Return+at
+			h.Ops = append(h.Ops, o)
+		}
+		return true
+	}
+	judged(t, Watch, generateWatch,
+		mutation{"a change wakes nobody", func(r *rand.Rand, h *history.History) bool {
+			return add(h, &history.Op{Key: "x", F: "watch", Version: 900, Invoke: 1, Return: 2},
+				&history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 4, Return: 5},
+				&history.Op{Key: "x", F: "watch", CAS: number(900), Version: 901, Value: 900, Invoke: 3, Return: 6 + wakeWithin})
+		}},
+		mutation{"a deletion wakes nobody", func(r *rand.Rand, h *history.History) bool {
+			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
+				&history.Op{Key: "x", F: "delete", Invoke: 4, Return: 5},
+				&history.Op{Key: "x", F: "watch", CAS: number(901), Version: 903, Invoke: 3, Return: 6 + wakeWithin})
+		}},
+		mutation{"a change wakes no list", func(r *rand.Rand, h *history.History) bool {
+			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 4, Return: 5},
+				&history.Op{Key: EveryPolicy, F: "list", CAS: number(900), Version: 901, Names: []string{"x"}, Values: []int64{901}, Invoke: 3, Return: 6 + wakeWithin})
+		}},
+		mutation{"nobody answers", func(r *rand.Rand, h *history.History) bool {
+			at := end(h)
+			h.Ops = append(h.Ops, &history.Op{Key: "w0", F: "watch", Type: history.Info, Text: Unanswered, Value: at + 2*wakeWithin, Invoke: at, Return: history.Open})
+			return true
+		}},
+		mutation{"index back: below the one waited for", func(r *rand.Rand, h *history.History) bool {
+			o := some(r, h, func(o *history.Op) bool { return (o.F == "watch" || o.F == "list") && o.Type == history.OK })
+			if o != nil {
+				o.CAS = number(o.Version + 1)
+			}
+			return o != nil
+		}},
+		mutation{"stale: an older result after a newer one", func(r *rand.Rand, h *history.History) bool {
+			a := some(r, h, shown)
+			b := some(r, h, func(o *history.Op) bool { return a != nil && shown(o) && o.Key == a.Key && o.Version > a.Version })
+			if b == nil {
+				return false
+			}
+			return add(h, &history.Op{Key: a.Key, F: "watch", Version: a.Version, Value: a.Value, Invoke: 1, Return: 2})
+		}},
+		mutation{"stale: an acknowledged change is not there", func(r *rand.Rand, h *history.History) bool {
+			s := some(r, h, made)
+			older := some(r, h, func(o *history.Op) bool { return s != nil && made(o) && o.Key == s.Key && o.Version < s.Version })
+			if older == nil {
+				return false
+			}
+			return add(h, &history.Op{Key: s.Key, F: "watch", Version: older.Version, Value: older.Arg, Invoke: 1, Return: 2})
+		}},
+		mutation{"stale: what was deleted is shown", func(r *rand.Rand, h *history.History) bool {
+			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
+				&history.Op{Key: "x", F: "delete", Invoke: 3, Return: 4},
+				&history.Op{Key: "x", F: "watch", Version: 901, Value: 900, Invoke: 5, Return: 6})
+		}},
+		mutation{"lost: not there though nobody deleted it", func(r *rand.Rand, h *history.History) bool {
+			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
+				&history.Op{Key: "x", F: "watch", Version: 903, Invoke: 3, Return: 4})
+		}},
+		mutation{"swapped: two values of two versions", func(r *rand.Rand, h *history.History) bool {
+			a := some(r, h, shown)
+			b := some(r, h, func(o *history.Op) bool { return a != nil && shown(o) && o.Key == a.Key && o.Version != a.Version })
+			if b == nil {
+				return false
+			}
+			told := some(r, h, func(o *history.Op) bool { return made(o) && (o.Arg == a.Value || o.Arg == b.Value) })
+			a.Value, b.Value = b.Value, a.Value
+			return told != nil
+		}},
+		mutation{"early: seen before it was written", func(r *rand.Rand, h *history.History) bool {
+			s := some(r, h, made)
+			o := some(r, h, func(o *history.Op) bool { return s != nil && shown(o) && o.Key == s.Key && o.Before(s) })
+			if o != nil {
+				o.Value, o.Version = s.Arg, s.Version
+			}
+			return o != nil
+		}},
+		mutation{"phantom: nobody wrote it", func(r *rand.Rand, h *history.History) bool {
+			o := some(r, h, shown)
+			if o != nil {
+				o.Value = 1000
+			}
+			return o != nil
+		}},
+		mutation{"a later change has a lower version", func(r *rand.Rand, h *history.History) bool {
+			s := some(r, h, made)
+			if s == nil {
+				return false
+			}
+			return add(h, &history.Op{Key: s.Key, F: "set", Arg: 1000, Version: s.Version - 1, Invoke: 1, Return: 2})
+		}},
+		mutation{"torn: the list has an older version of one", func(r *rand.Rand, h *history.History) bool {
+			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
+				&history.Op{Key: "x", F: "set", Arg: 901, Version: 902, Invoke: 3, Return: history.Open / 2},
+				&history.Op{Key: EveryPolicy, F: "list", Version: 902, Names: []string{"x"}, Values: []int64{901}, Invoke: 5, Return: 6})
+		}},
+		mutation{"torn: the list lacks one", func(r *rand.Rand, h *history.History) bool {
+			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
+				&history.Op{Key: EveryPolicy, F: "list", Version: 902, Invoke: 3, Return: 4})
+		}},
+	)
+}
