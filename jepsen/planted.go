@@ -21,6 +21,7 @@ var plantedBugs = []struct{ name, row string }{
 	{"R3_ANCESTORS", "tokens transfer"},
 	{"WATCH_INDEX", "watch transfer"},
 	{"WATCH_STALE", "watch transfer"},
+	{"DR_DUTY_RUNS", "dr isolate+kill"},
 	{"", "register isolate"},
 }
 

@@ -34,7 +34,7 @@ type Workload struct {
 }
 
 // All workloads, in the order of the README.
-var All = []*Workload{register, appendLists, set, tokens, once, authority, create, seal, watch, restore, members}
+var All = []*Workload{register, appendLists, set, tokens, once, authority, create, seal, watch, dr, restore, members}
 
 // Find a workload by name.
 func Find(name string) (*Workload, error) {
