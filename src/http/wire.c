@@ -4,6 +4,7 @@
 #include "loop/loop.h"
 
 #include <stdio.h>
+#include <sys/socket.h>
 
 enum {
     IOV_BATCH = 48,
@@ -521,14 +522,27 @@ enum status http_wire_await_proxy(struct http_wire *wire)
     return wire->proxy != NULL ? ST_OK : ST_NOMEM;
 }
 
+/* Turn on keepalive, unless it is on: connections that the cluster port hands over have shorter times,
+ * by which a node that is gone is noticed within 10 s. */
+static void wire_keep_alive(struct http_wire *wire)
+{
+    int on = 0;
+    socklen_t size = sizeof on;
+    uv_os_fd_t fd;
+    if (uv_fileno((uv_handle_t *)&wire->tcp, &fd) == 0 &&
+        getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &size) == 0 && on != 0)
+        return;
+    /* keepalive only helps; the wire works without it */
+    (void)uv_tcp_keepalive(&wire->tcp, 1, KEEPALIVE_S);
+}
+
 enum status http_wire_start(struct http_wire *wire, struct tls_conn *tls, bool secured)
 {
     ASSERT(wire->tls == NULL && !wire->closing);
     wire->tls = tls;
     wire->secured = tls == NULL || secured;
     TRY(loop_status(uv_tcp_nodelay(&wire->tcp, 1)));
-    /* keepalive only helps; the wire works without it */
-    (void)uv_tcp_keepalive(&wire->tcp, 1, KEEPALIVE_S);
+    wire_keep_alive(wire);
     if (tls != NULL)
         http_wire_flush(wire); /* the client side of TLS speaks first */
     http_wire_read(wire, true);

@@ -451,6 +451,9 @@ static void a_connection_accepted_elsewhere_is_served(void **ctx)
     assert_int_equal(connect(pair[0], (struct sockaddr *)&at, sizeof at), 0);
     pair[1] = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
     (void)close(listener);
+    int on = 1, idle_s = 4, watched = dup(pair[1]);
+    assert_int_equal(setsockopt(watched, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on), 0);
+    assert_int_equal(setsockopt(watched, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s), 0);
 
     struct caller c = {pair[0], e.client}; /* fed but not read: the second half of the head */
     struct bytes rest = BYTES("/cert HTTP/1.1\r\n" HOST CLOSE "\r\n");
@@ -462,6 +465,10 @@ static void a_connection_accepted_elsewhere_is_served(void **ctx)
     env_post(h.env, &a.task);
     (void)caller_hear(&c, out, sizeof out);
     assert_non_null(strstr(out, "HTTP/1.1 200 OK"));
+    len = sizeof idle_s;
+    assert_int_equal(getsockopt(watched, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, &len), 0);
+    assert_int_equal(idle_s, 4); /* as set by the part that accepted it */
+    (void)close(watched);
     (void)close(pair[0]);
     e.server = NULL;
     ends_done(&e);
