@@ -157,10 +157,16 @@ void http_exchange_unref(struct http_exchange *x)
 /* Not buf_reserve: the capacity is chosen here, because it counts. */
 static enum status body_room(struct http_exchange *x, size_t cap)
 {
+    size_t before = x->budgeted;
     TRY(charge(x, cap));
     uint8_t *data = mem_alloc(cap);
-    if (data == NULL)
-        return ST_NOMEM; /* the request fails, and its end gives back what was charged */
+    if (data == NULL) {
+        /* the body keeps its room, and the next try may ask for less */
+        if (x->budgeted > before)
+            http_budget_give(x->server->budget, &x->payer, x->budgeted - before);
+        x->budgeted = before;
+        return ST_NOMEM;
+    }
     struct buf old = x->body;
     if (old.len != 0)
         memcpy(data, old.data, old.len);

@@ -1,4 +1,5 @@
 /* Budgets of memory and connections: one client cannot take the share of other clients. */
+#include "base/mem.h"
 #include "http/budget.h"
 #include "http/harness.h"
 #include "loop/lane.h"
@@ -313,6 +314,39 @@ static void the_longest_body_without_a_length_fits_in_a_share(void **ctx)
     stop();
 }
 
+static uint64_t fail_nth;
+static atomic_bool fail_armed;
+
+static void arm(struct env_task *task)
+{
+    (void)task; /* static */
+    mem_fail_nth(fail_nth);
+    atomic_store(&fail_armed, true);
+}
+
+/* The server asks for all of the body's room first, and for less when it gets no memory. */
+static void without_memory_for_a_body_nothing_stays_counted(void **ctx)
+{
+    static struct env_task arm_task = {.run = arm};
+    (void)ctx; /* static */
+    budget_open(BODY * 2, BODY, 10);
+    serve(NULL, NULL);
+    for (fail_nth = 1; fail_nth < 16; fail_nth++) {
+        atomic_store(&fail_armed, false);
+        env_post(h.env, &arm_task);
+        while (!atomic_load(&fail_armed))
+            sched_yield();
+        int fd = dial(&h);
+        say_length(fd, BODY);
+        say_body(fd, BODY);
+        char out[100];
+        (void)hear(fd, out, sizeof out, "sum"); /* a reply, or just an end */
+        (void)close(fd);
+        budget_is_back();
+    }
+    stop();
+}
+
 /* Work that keeps a thread of the pool busy until it is told to end. */
 static atomic_bool pool_blocked;
 static atomic_uint n_blocking;
@@ -459,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_collected_body_that_breaks_off_is_told),
         cmocka_unit_test(one_client_leaves_room_for_the_bodies_of_others),
         cmocka_unit_test(the_longest_body_without_a_length_fits_in_a_share),
+        cmocka_unit_test(without_memory_for_a_body_nothing_stays_counted),
         cmocka_unit_test(a_body_counts_until_it_is_wiped),
         cmocka_unit_test(one_client_leaves_room_for_the_connections_of_others),
         cmocka_unit_test(a_proxy_speaks_for_many_clients),
