@@ -2,6 +2,9 @@
 #include "base/cpus.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct lane pool;
@@ -53,7 +56,12 @@ void lane_init(struct lane *lane, const char *name, size_t n_threads, bool backg
     /* only threads of loops handle signals */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     for (size_t i = 0; i < n_threads; i++) {
-        ASSERT(pthread_create(&lane->threads[i], NULL, lane_main, lane) == 0);
+        int err = pthread_create(&lane->threads[i], NULL, lane_main, lane);
+        if (err != 0) {
+            /* a failed write changes nothing: abort follows */
+            (void)fprintf(stderr, "a thread %s cannot start: %s\n", name, strerror(err));
+            abort();
+        }
         (void)pthread_setname_np(lane->threads[i], name); /* the name of a thread is only a label */
     }
     /* cannot fail: `before` came from the same function */
