@@ -31,7 +31,13 @@ type Options struct {
 	Spares  int  // nodes with certificates that are no members and do not run
 	Pair    bool // a second cluster of the same size, which Follow makes the secondary of the first
 
-	side string // "" or, of the second, otherSide
+	side   string // "" or, of the second, otherSide
+	Faults bool   // calls for the disk can fail: Node.SetDisk
+	Disk   Disk   // the data of each node lie on a file system of their own
+	Wire   bool   // frames to and from each node pass the harness: Node.Wire
+
+	Unaudited bool     // no audit device
+	Programs  []string // of the first nodes, where it is another one
 }
 
 // otherSide is the start of the names of a second cluster's nodes.
@@ -127,12 +133,19 @@ func New(o Options, s *Sandbox) (*Cluster, error) {
 
 // newNode makes its folder and its network.
 func (c *Cluster) newNode(name string, number int) (*Node, error) {
-	n := &Node{Name: name, Number: number, cluster: c, clientPort: 8200, clusterPort: 8201, Dir: filepath.Join(c.dir, name)}
+	n := &Node{Name: name, Number: number, cluster: c, clientPort: 8200, clusterPort: 8201, program: c.program,
+		Dir: filepath.Join(c.dir, name)}
+	if number <= len(c.options.Programs) {
+		n.program = c.options.Programs[number-1]
+	}
 	err := os.MkdirAll(n.Dir, 0o700)
 	if err != nil {
 		return nil, err
 	}
-	if n.Address, err = c.sandbox.AddHost(number); err != nil {
+	if n.Address, n.Wire, err = c.sandbox.AddHost(number, c.options.Wire); err != nil {
+		return nil, err
+	}
+	if err = n.openDisk(); err != nil {
 		return nil, err
 	}
 	if c.sandbox.Loopback {
@@ -300,7 +313,8 @@ func (c *Cluster) Elections() (count int) {
 // End kills all nodes, also those of the other cluster.
 func (c *Cluster) End() {
 	for _, n := range c.all() {
-		_ = n.Kill() // the namespace ends what is left
+		_ = n.Kill()      // the namespace ends what is left
+		_ = n.closeDisk() // and takes mounts along
 	}
 }
 

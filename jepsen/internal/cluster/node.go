@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +20,7 @@ type Node struct {
 	Number  int
 	Address string // of its network
 	Dir     string
+	Wire    *Wire // nil: the kernel's
 
 	cluster                 *Cluster
 	clientPort, clusterPort int
@@ -27,11 +29,13 @@ type Node struct {
 	process *exec.Cmd
 	ended   chan struct{}
 	asked   syscall.Signal // by which the harness ended the process; 0: any end is a finding
+	excused []int          // codes with which the process may end by itself
 	crashes []string
 	paused  bool
+	program string
 }
 
-func (n *Node) dataDir() string    { return filepath.Join(n.Dir, "data") }
+func (n *Node) dataDir() string    { return filepath.Join(n.diskDir(), "data") }
 func (n *Node) logFile() string    { return filepath.Join(n.Dir, "log") }
 func (n *Node) configFile() string { return filepath.Join(n.Dir, "holdfast.json") }
 
@@ -68,8 +72,10 @@ func (n *Node) writeConfig() error {
 			"tls_cert_file": filepath.Join(tls, "tls-"+n.Name+".pem"),
 			"tls_key_file":  filepath.Join(tls, "tls-"+n.Name+"-key.pem"),
 		}},
-		"seal":  seal,
-		"audit": map[string]any{"file": map[string]any{"trail": map[string]any{"options": map[string]any{"file_path": n.trailFile(), "write_timeout": "60s"}}}},
+		"seal": seal,
+	}
+	if !c.options.Unaudited {
+		config["audit"] = map[string]any{"file": map[string]any{"trail": map[string]any{"options": map[string]any{"file_path": n.trailFile(), "write_timeout": "60s"}}}}
 	}
 	for name, value := range c.options.Config {
 		config[name] = value
@@ -98,19 +104,17 @@ func (n *Node) Start() error {
 		return err
 	}
 	defer log.Close()
-	words := append(n.cluster.sandbox.Enclose(n.Number), n.cluster.program, "server", "-config", n.configFile())
+	words := append(n.cluster.sandbox.Enclose(n.Number), n.program, "server", "-config", n.configFile())
 	process := exec.Command(words[0], words[1:]...)
 	process.Dir = n.Dir
 	process.Stdout, process.Stderr = log, log
-	if n.cluster.options.Clocks {
-		process.Env = append(os.Environ(), n.clockEnv()...)
-	}
+	process.Env = append(os.Environ(), n.environment()...)
 	process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := process.Start(); err != nil {
 		return err
 	}
 	ended := make(chan struct{})
-	n.process, n.ended, n.asked, n.paused = process, ended, 0, false
+	n.process, n.ended, n.asked, n.paused, n.excused = process, ended, 0, false, nil
 	go n.await(process, ended)
 	return nil
 }
@@ -120,6 +124,7 @@ func (n *Node) await(process *exec.Cmd, ended chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch {
+	case n.asked == 0 && slices.Contains(n.excused, code(process.ProcessState)):
 	case n.asked == 0:
 		n.crashes = append(n.crashes, fmt.Sprintf("%s ended by itself: %v", n.Name, err))
 	case n.asked == syscall.SIGTERM && err != nil:
@@ -127,6 +132,28 @@ func (n *Node) await(process *exec.Cmd, ended chan struct{}) {
 	}
 	n.process = nil
 	close(ended)
+}
+
+// code is what a shell shows of an end.
+func code(state *os.ProcessState) int {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return state.ExitCode()
+}
+
+// MayEnd lets the process end by itself with these codes only, until the next start.
+func (n *Node) MayEnd(codes ...int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.excused = codes
+}
+
+// SetProgram names what the next start runs.
+func (n *Node) SetProgram(path string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.program = path
 }
 
 // end sends a signal that ends the process, and waits.
@@ -213,24 +240,32 @@ func (n *Node) Log() string {
 
 func (n *Node) clockFile() string { return filepath.Join(n.Dir, "clock") }
 
-// clockEnv lets libfaketime show the process a wall clock of its own. Its monotonic clock, by which
-// timers run, stays right.
-func (n *Node) clockEnv() []string {
-	return []string{
-		"LD_PRELOAD=" + clockLibrary,
-		"FAKETIME_TIMESTAMP_FILE=" + n.clockFile(),
-		"FAKETIME_NO_CACHE=1",
-		"FAKETIME_DONT_FAKE_MONOTONIC=1",
-		"FAKETIME_DISABLE_SHM=1",
+// environment of the process: libraries that show it a wall clock of its own, and a disk that can
+// fail. Its monotonic clock, by which timers run, stays right.
+func (n *Node) environment() (all []string) {
+	var libraries []string
+	o := &n.cluster.options
+	if o.Clocks {
+		libraries = append(libraries, clockLibrary)
+		all = append(all, "FAKETIME_TIMESTAMP_FILE="+n.clockFile(), "FAKETIME_NO_CACHE=1",
+			"FAKETIME_DONT_FAKE_MONOTONIC=1", "FAKETIME_DISABLE_SHM=1")
 	}
+	if o.Faults {
+		libraries = append(libraries, filepath.Join(o.Top, "build", "jepsen", "faulty_disk.so"))
+		all = append(all, "FAULTY_DISK="+n.faultFile())
+	}
+	if len(libraries) > 0 {
+		all = append(all, "LD_PRELOAD="+strings.Join(libraries, ":"))
+	}
+	return all
 }
 
 const clockLibrary = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
 
 // SetClock sets the wall clock that the node sees wrong by so many seconds.
-func (n *Node) SetClock(seconds int) error {
+func (n *Node) SetClock(seconds float64) error {
 	next := n.clockFile() + ".next"
-	if err := os.WriteFile(next, []byte(fmt.Sprintf("%+d\n", seconds)), 0o600); err != nil {
+	if err := os.WriteFile(next, []byte(fmt.Sprintf("%+.3f\n", seconds)), 0o600); err != nil {
 		return err
 	}
 	return os.Rename(next, n.clockFile())

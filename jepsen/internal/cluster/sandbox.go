@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,9 +30,11 @@ func Inside() bool { return os.Getenv(insideEnv) != "" }
 // every process in there and removes links, rules and mounts; it ends too when its parent does.
 // `env` is added to its environment. Where such namespaces cannot be made, the child runs on the loopback of the machine.
 func Enter(args, env []string, out *os.File) (int, error) {
+	group, endGroup := openGroup()
+	defer endGroup()
 	command := func(where string) *exec.Cmd {
 		c := exec.Command("/proc/self/exe", args...)
-		c.Env = append(append(os.Environ(), env...), insideEnv+"="+where)
+		c.Env = append(append(os.Environ(), env...), insideEnv+"="+where, groupEnv+"="+group)
 		c.Stdin, c.Stdout, c.Stderr = nil, out, out
 		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		return c
@@ -122,26 +126,37 @@ func OpenSandbox(scratch string) (*Sandbox, error) {
 	return s, s.Rules(nil)
 }
 
-// AddHost makes the network of the node with this number, 1 and up; returns its address.
-func (s *Sandbox) AddHost(number int) (string, error) {
+// AddHost makes the network of the node with this number, 1 and up; returns its address, and its wire
+// if it shall have one.
+func (s *Sandbox) AddHost(number int, wired bool) (string, *Wire, error) {
 	if s.Loopback {
-		return "127.0.0.1", nil
+		return "127.0.0.1", nil, nil
 	}
 	ns, link := hostName(number), fmt.Sprintf("v%d", number)
 	address := fmt.Sprintf("10.77.0.%d", number)
+	if err := run("ip", "netns", "add", ns); err != nil {
+		return "", nil, err
+	}
+	wire, err := (*Wire)(nil), error(nil)
+	if wired {
+		wire, err = openWire(link, ns)
+	} else {
+		err = run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", ns)
+	}
+	if err != nil {
+		return "", nil, err
+	}
 	for _, args := range [][]string{
-		{"netns", "add", ns},
-		{"link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", ns},
 		{"link", "set", link, "master", "br0", "up"},
 		{"-n", ns, "addr", "add", address + "/24", "dev", "eth0"},
 		{"-n", ns, "link", "set", "eth0", "up"},
 		{"-n", ns, "link", "set", "lo", "up"},
 	} {
 		if err := run("ip", args...); err != nil {
-			return "", err
+			return "", nil, err
 		}
 	}
-	return address, nil
+	return address, wire, nil
 }
 
 func hostName(number int) string { return fmt.Sprintf("host%d", number) }
@@ -154,8 +169,9 @@ func (s *Sandbox) Enclose(number int) []string {
 	return []string{"nsenter", "--net=/run/netns/" + hostName(number)}
 }
 
-// Cut is a link from one node to another over which nothing passes.
-type Cut struct{ From, To int }
+// Cut is a link from one node to another over which nothing passes, or so many in a hundred packets
+// are lost.
+type Cut struct{ From, To, Percent int }
 
 // Rules cuts these links between nodes and no others of this part, in the forward chain of the bridge: packets are
 // lost in silence. Links to the clients are never cut.
@@ -171,7 +187,11 @@ func (s *Sandbox) Rules(cuts []Cut) error {
 	text.WriteString("  chain forward {\n    type filter hook forward priority 0; policy accept;\n")
 	for _, some := range s.links.cuts {
 		for _, c := range some {
-			fmt.Fprintf(&text, "    ip saddr 10.77.0.%d ip daddr 10.77.0.%d drop\n", c.From, c.To)
+			chance := ""
+			if c.Percent > 0 {
+				chance = fmt.Sprintf("numgen random mod 100 < %d counter ", c.Percent)
+			}
+			fmt.Fprintf(&text, "    ip saddr 10.77.0.%d ip daddr 10.77.0.%d %sdrop\n", c.From, c.To, chance)
 		}
 	}
 	text.WriteString("  }\n}\n")
@@ -181,6 +201,24 @@ func (s *Sandbox) Rules(cuts []Cut) error {
 		return fmt.Errorf("nft: %w: %s", err, out)
 	}
 	return nil
+}
+
+var counted = regexp.MustCompile(`counter packets (\d+)`)
+
+// Lost says how many packets the present rules with a chance have dropped.
+func (s *Sandbox) Lost() (lost int, err error) {
+	text, err := exec.Command("nft", "list", "table", "bridge", nfTable).Output()
+	if err != nil {
+		return 0, fmt.Errorf("nft list: %w", err)
+	}
+	for _, match := range counted.FindAllSubmatch(text, -1) {
+		n, err := strconv.Atoi(string(match[1]))
+		if err != nil {
+			return 0, err
+		}
+		lost += n
+	}
+	return lost, nil
 }
 
 // Thin limits what reaches and what leaves a node to bits a second, like "2mbit"; "" lifts the limit.

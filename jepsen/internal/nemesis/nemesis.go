@@ -24,15 +24,20 @@ type Nemesis struct {
 	Links      bool          // needs network namespaces
 	Longest    time.Duration // of one fault; 0: 3 s
 	Options    func(*cluster.Options)
+	Prepare    func(*cluster.Options) error // as Options, where it may fail
+	Setup      func(*Env) error             // before the first fault
+	Acts       bool                         // a run in which it never calls acted proves nothing
 	// Begin a fault; nil without an error where it cannot begin now.
 	Begin func(*Env) (*Harm, error)
 }
 
 // All nemeses, in the order of the README.
 var All = []*Nemesis{
-	kill, killActive, killMajority, killAll, stop, roll, transfer, stepDown, pause, freeze,
+	kill, killActive, killMajority, killAll, stop, roll, drain, transfer, stepDown, pause, freeze,
 	isolate, halves, bridge, ring, onewayIn, onewayOut, random, flap, thin,
-	clock, sealOne, snapshot, none,
+	loss, delay, reorder, duplicate, clock, drift, strobe,
+	slow, eio, enospc, torn, full, power, powerAll, nthCall, rotLog, rotSlot, rotSnap,
+	fds, memory, auditFull, auditHang, sealOne, snapshot, compact, old, none,
 }
 
 // Find a nemesis by name.
@@ -53,11 +58,41 @@ type Env struct {
 	rand *rand.Rand
 	busy map[*cluster.Node]bool
 	cuts map[string][]cluster.Cut
+
+	counts   map[string]int // of faults that were seen to act
+	problems []string
 }
 
 // NewEnv for a run.
 func NewEnv(c *cluster.Cluster, seed int64) *Env {
-	return &Env{Cluster: c, rand: rand.New(rand.NewSource(seed)), busy: map[*cluster.Node]bool{}, cuts: map[string][]cluster.Cut{}}
+	return &Env{Cluster: c, rand: rand.New(rand.NewSource(seed)), busy: map[*cluster.Node]bool{}, cuts: map[string][]cluster.Cut{}, counts: map[string]int{}}
+}
+
+// acted notes that a fault of this nemesis did harm.
+func (e *Env) acted(name string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counts[name]++
+}
+
+// Acted says how many faults of this nemesis did harm.
+func (e *Env) Acted(name string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.counts[name]
+}
+
+func (e *Env) problem(format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.problems = append(e.problems, fmt.Sprintf(format, args...))
+}
+
+// Problems are what nodes did that they may not do under a fault.
+func (e *Env) Problems() []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.problems
 }
 
 // Intn is a random number below n.
@@ -87,6 +122,18 @@ func (e *Env) take(nodes []*cluster.Node, count int) (taken []*cluster.Node) {
 		}
 	}
 	return taken
+}
+
+// takeOne is one node, half of the time the active one, whose process no other fault has; nil if none.
+func (e *Env) takeOne() *cluster.Node {
+	nodes := e.Shuffled()
+	if e.Intn(2) == 0 {
+		nodes, _ = e.activeFirst()
+	}
+	if taken := e.take(nodes, 1); len(taken) > 0 {
+		return taken[0]
+	}
+	return nil
 }
 
 func (e *Env) giveBack(nodes []*cluster.Node) {
@@ -135,6 +182,14 @@ func from(some, others []*cluster.Node) (cuts []cluster.Cut) {
 	return cuts
 }
 
+// configured adds a field to the configuration of the nodes.
+func configured(o *cluster.Options, name string, value any) {
+	if o.Config == nil {
+		o.Config = map[string]any{}
+	}
+	o.Config[name] = value
+}
+
 func nameOf(nodes []*cluster.Node) (text string) {
 	for _, n := range nodes {
 		text += " " + n.Name
@@ -151,6 +206,22 @@ func (e *Env) cutting(name, what string, moves bool, cuts []cluster.Cut) (*Harm,
 }
 
 const backPatience = 10 * time.Second
+
+// revive waits until the node serves again, and starts it if it has ended.
+func (e *Env) revive(n *cluster.Node) error {
+	ask := e.Cluster.Client()
+	defer ask.Close()
+	healthy := 0
+	for deadline := time.Now().Add(backPatience); healthy < 10 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if !n.Running() {
+			return n.Start()
+		}
+		if cluster.Serving(e.Cluster.Health(ask, n)) {
+			healthy++
+		}
+	}
+	return nil
+}
 
 // awaitBack waits, not for long, until these nodes serve again.
 func (e *Env) awaitBack(nodes []*cluster.Node) {

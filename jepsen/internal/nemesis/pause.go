@@ -18,10 +18,11 @@ var pause = &Nemesis{
 	},
 }
 
-// freeze pauses all: no node notices that another one is away, and all clocks go on.
+// freeze stops all: no node notices that another one is away, and all clocks go on.
 var freeze = &Nemesis{
-	Name: "freeze", Does: "SIGSTOP of all nodes at once, up to a second", Longest: time.Second,
+	Name: "freeze", Does: "all nodes stand still at once, up to a second (the freezer of cgroup v2)", Longest: time.Second,
+	Prepare: func(*cluster.Options) error { return cluster.CanFreeze() },
 	Begin: func(e *Env) (*Harm, error) {
-		return e.toProcesses("froze", e.take(e.Shuffled(), len(e.Cluster.Nodes)), false, (*cluster.Node).Pause, (*cluster.Node).Resume)
+		return e.toProcesses("froze", e.take(e.Shuffled(), len(e.Cluster.Nodes)), false, (*cluster.Node).Freeze, (*cluster.Node).Thaw)
 	},
 }

@@ -14,6 +14,38 @@ var stop = &Nemesis{
 	},
 }
 
+const drainDelay = time.Second
+
+// drain lets load balancers notice a stop: the node serves for a while, but its health is 503.
+var drain = &Nemesis{
+	Name: "drain", Does: "SIGTERM of one node, which serves for another second with a health of 503; then a start", Acts: true,
+	Options: func(o *cluster.Options) { configured(o, "drain_delay_s", drainDelay.String()) },
+	Begin: func(e *Env) (*Harm, error) {
+		n := e.takeOne()
+		if n == nil {
+			return nil, nil
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- n.Stop() }()
+		ask := e.Cluster.Client()
+		defer ask.Close()
+		for deadline := time.Now().Add(drainDelay); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			if e.healthSoon(ask, n) == 503 {
+				e.acted("drain")
+				break
+			}
+		}
+		nodes := []*cluster.Node{n}
+		return &Harm{What: "drained " + n.Name, Back: func() { e.awaitBack(nodes) }, Undo: func() error {
+			defer e.giveBack(nodes)
+			if err := <-ended; err != nil {
+				return err
+			}
+			return n.Start()
+		}}, nil
+	},
+}
+
 // roll stops and starts each node, one after the other, as an upgrade does.
 var roll = &Nemesis{
 	Name: "roll", Does: "SIGTERM and start of each node, one after the other",

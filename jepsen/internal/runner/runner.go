@@ -143,6 +143,11 @@ func (r *run) open(top, program string) error {
 		if n.Options != nil {
 			n.Options(&o)
 		}
+		if n.Prepare != nil {
+			if err := n.Prepare(&o); err != nil {
+				return fmt.Errorf("%s: %w", n.Name, err)
+			}
+		}
 	}
 	if r.cluster, err = cluster.New(o, sandbox); err != nil {
 		return err
@@ -240,6 +245,14 @@ func (r *run) faults() error {
 	if r.cluster.Other != nil {
 		other = nemesis.NewEnv(r.cluster.Other, r.plan.Seed+1)
 	}
+	for _, n := range r.nemeses {
+		if n.Setup != nil {
+			if err := n.Setup(env); err != nil {
+				return fmt.Errorf("%s: %w", n.Name, err)
+			}
+		}
+	}
+	defer r.didAct(env, other)
 	length := time.Duration(r.plan.Seconds) * time.Second
 	end, last := time.Now().Add(length), time.Now().Add(longestRun*length)
 	for time.Now().Before(end) || (time.Now().Before(last) && !r.meant()) {
@@ -260,7 +273,11 @@ func (r *run) faults() error {
 				return err
 			}
 		}
-		time.Sleep(between(env, 200*time.Millisecond, 700*time.Millisecond))
+		rest := 200 * time.Millisecond
+		if r.overlap() < overlapWanted { // hardly anything is answered during such faults
+			rest = 20 * time.Millisecond
+		}
+		time.Sleep(between(env, rest, rest*7/2))
 	}
 	return nil
 }
@@ -269,6 +286,22 @@ func (r *run) faults() error {
 var secondaryToo = map[string]bool{"kill": true, "kill-majority": true, "kill-all": true, "stop": true, "roll": true,
 	"pause": true, "freeze": true, "isolate": true, "halves": true, "bridge": true, "ring": true, "oneway-in": true,
 	"oneway-out": true, "random": true, "flap": true, "thin": true, "clock": true}
+
+// didAct finds nemeses that did nothing, and what nodes did that they may not do.
+func (r *run) didAct(env, other *nemesis.Env) {
+	for _, n := range r.nemeses {
+		if n.Acts && env.Acted(n.Name)+other.Acted(n.Name) == 0 {
+			r.find("%s did nothing", n.Name)
+		}
+	}
+	problems := env.Problems()
+	if other != env {
+		problems = append(problems, other.Problems()...)
+	}
+	for _, text := range problems {
+		r.find("%s", text)
+	}
+}
 
 func between(env *nemesis.Env, least, most time.Duration) time.Duration {
 	return least + time.Duration(env.Intn(int(most-least)))

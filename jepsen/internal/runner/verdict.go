@@ -9,6 +9,7 @@ import (
 
 const (
 	overlapLeast  = 0.2
+	overlapWanted = 0.4 // below that, faults follow each other sooner
 	backWithin    = 5 * cluster.Election
 	electionAfter = 5 * time.Second // of a fault, an election may follow from it
 )
@@ -55,6 +56,11 @@ func (r *run) lacks(h *history.History) []string {
 		return nil
 	}
 	return r.work.Lacks(h)
+}
+
+func (r *run) overlap() float64 {
+	_, during := share(r.env.Record.History())
+	return during
 }
 
 // meant says whether enough has happened so far.
