@@ -20,7 +20,7 @@ func ended(t *testing.T, script string) []string {
 	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{Name: "n", Dir: dir, cluster: &Cluster{sandbox: &Sandbox{Loopback: true}, program: program}}
+	n := &Node{Name: "n", Dir: dir, program: program, cluster: &Cluster{sandbox: &Sandbox{Loopback: true}}}
 	if err := n.Start(); err != nil {
 		t.Fatal(err)
 	}
