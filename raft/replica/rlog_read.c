@@ -206,6 +206,10 @@ static void round_begin(struct rlog *r, struct rlog_round *round, uint64_t now_n
     round->untimed = !round->asks_leader && !rlog_clock_began(r);
     rs->started_ns = now_ns;
     list_splice(&round->reads, &rs->fresh);
+    if (round->asks_leader && planted(PLANT_STANDBY_STALE)) {
+        round_confirm(r, round, r->core.applied, rlog_time_ms(r));
+        return;
+    }
     if (round->asks_leader) {
         struct rlog_frame frame = {.kind = RLOG_FRAME_READ, .read.number = round->number};
         rlog_send_frame(r, round->leader, &frame, false);

@@ -13,7 +13,7 @@ static const struct {
     const char *name, *text;
 } table[] = {
 #define PLANT_ROW(name, text) {#name, text},
-    PLANT_TABLE(PLANT_ROW)
+    PLANT_TABLE(PLANT_ROW) PLANT_PROCESS_TABLE(PLANT_ROW)
 #undef PLANT_ROW
 };
 

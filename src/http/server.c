@@ -1,6 +1,7 @@
 /* The server: listening, admission, draining, counting. */
 #include "http/server.h"
 #include "base/mem.h"
+#include "base/plant.h"
 #include "crypto/tls.h"
 #include "loop/loop.h"
 
@@ -368,6 +369,8 @@ void http_server_drain(struct http_server *server, uint32_t patience_ms,
     ASSERT(!server->draining && done != NULL);
     server->draining = true;
     server_close_all(&server->idle);
+    if (planted(PLANT_DRAIN_CUTS))
+        server_close_all(&server->active);
     if (server->listening) {
         server_accept_rest(server);
         uv_close((uv_handle_t *)&server->listener, server_on_unlistened);

@@ -1,5 +1,6 @@
 #include "router/quota.h"
 #include "base/mem.h"
+#include "base/plant.h"
 #include "router/request/dialect.h"
 #include "router/setting.h"
 #include "state/ns_key.h"
@@ -136,7 +137,7 @@ enum status quota_judge(struct quotas *quotas, struct state *state,
     struct quota_count count;
 
     *ret_verdict = (struct quota_verdict){0};
-    if (request->forwarded || state == NULL)
+    if ((request->forwarded && !planted(PLANT_QUOTA_TWICE)) || state == NULL)
         return ST_OK;
     look(quotas, state, now_ms);
     const struct quota_rule *rule = quota_rules_find(&quotas->rules, req);

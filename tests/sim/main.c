@@ -68,7 +68,7 @@ static struct arguments arguments_read(int argc, char **argv)
 static uint64_t plant_bit(const char *name)
 {
 #ifdef HOLDFAST_PLANT
-    for (unsigned i = 0; i < PLANTS; i++)
+    for (unsigned i = 0; i < PLANTS_SIMULATED; i++)
         if (strcmp(plant_name((enum plant)i), name) == 0)
             return 1ull << i;
     exit(usage());

@@ -130,7 +130,7 @@ bool planted_run(const char *path, const char *only, unsigned jobs)
 {
     struct record records[RECORDS_MAX];
     unsigned n = read_records(path, records), found = 0, wanted = 0, running = 0;
-    for (unsigned plant = 0; plant < PLANTS; plant++) {
+    for (unsigned plant = 0; plant < PLANTS_SIMULATED; plant++) {
         const struct record *r = NULL;
         if (only != NULL && strcmp(only, plant_name((enum plant)plant)) != 0)
             continue;

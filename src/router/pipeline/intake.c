@@ -153,7 +153,8 @@ const struct dialect *router_home(const struct router_worker *worker)
 
 enum status router_give_up(struct router_request *request)
 {
-    request->given_up = request->unsettled ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
+    bool unknown = request->unsettled && !planted(PLANT_GAVE_UP_TOO_LATE);
+    request->given_up = unknown ? ST_UNKNOWN_OUTCOME : ST_TIMEOUT;
     return request->given_up;
 }
 

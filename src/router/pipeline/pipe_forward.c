@@ -1,4 +1,5 @@
 /* Requests that another node runs (PROTOCOL R4, R14). */
+#include "base/plant.h"
 #include "router/pipeline/pipe_phases.h"
 
 enum pipe_phase pipe_hand_back(struct pipe *p, enum status st)
@@ -158,7 +159,7 @@ enum pipe_phase pipe_forward(struct pipe *p)
     if (p->request->forwarded || p->request->given_up || !node.has_leader)
         return pipe_wait(p, ST_NO_LEADER);
     /* A read gets an id too, because it may count a use of its token. */
-    if (!pipe_id_given(&p->id) && !p->request->streamed) {
+    if ((!pipe_id_given(&p->id) || planted(PLANT_FORWARD_NEW_ID)) && !p->request->streamed) {
         env_random(p->worker->env, p->id.bytes, sizeof p->id.bytes);
         p->id.issued = node.version;
     }

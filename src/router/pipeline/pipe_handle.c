@@ -101,7 +101,8 @@ enum pipe_phase pipe_handle(struct pipe *p)
     enum status st = run_handler(p);
     if (p->req.block.index != 0 && pipe_must_wait(p, st))
         return PIPE_PARKING;
-    if (st != ST_OK && state_rollback(&p->run->txn, p->run->mark) != ST_OK)
+    bool drops = st != ST_OK || (pipe_keeps_unwrap(&p->req) && !pipe_commits_here(p));
+    if (drops && state_rollback(&p->run->txn, p->run->mark) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
     if (state_staged(&p->run->txn) || (pipe_must_settle_id(p) && !pipe_is_breakdown(st)))
         return pipe_go_commit(p);

@@ -6,6 +6,7 @@
 #ifndef HOLDFAST_ROUTER_PIPELINE_PIPE_PHASES_H
 #define HOLDFAST_ROUTER_PIPELINE_PIPE_PHASES_H
 
+#include "base/plant.h"
 #include "router/pipeline/pipe.h"
 
 /* Whether this node commits the writes of the request. */
@@ -18,6 +19,13 @@ static inline bool pipe_commits_here(const struct pipe *p)
 static inline bool pipe_is_confirmed(const struct pipe *p)
 {
     return p->run != NULL && p->run->read.confirmed;
+}
+
+/* A planted bug: a request without a token, such as unwrap, takes effect on a standby, and what the
+ * request staged is dropped. */
+static inline bool pipe_keeps_unwrap(const struct req *req)
+{
+    return planted(PLANT_UNWRAP_ON_STANDBY) && req->route != NULL && req->route->auth == AUTH_NONE;
 }
 
 /* pipe_choose.c */

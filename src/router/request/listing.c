@@ -1,3 +1,4 @@
+#include "base/plant.h"
 #include "router/request/req.h"
 
 /* The first key behind the name `after`. If `after` is a folder, the first key behind all keys in
@@ -12,7 +13,7 @@ static enum status first_behind(struct req *req, struct bytes prefix, struct byt
     memcpy(key + prefix.len, after.data, after.len);
     size_t len = prefix.len + after.len;
     ASSERT(after.len != 0);
-    if (key[len - 1] == '/')
+    if (key[len - 1] == '/' || planted(PLANT_LIST_SKIPS))
         key[len - 1]++;
     else
         key[len++] = 0;
