@@ -37,6 +37,9 @@ func command(args []string) error {
 	if len(args) > 0 && args[0] == "planted" {
 		return plantedCommand(args[1:])
 	}
+	if len(args) > 0 && args[0] == "forever" {
+		return foreverCommand(args[1:])
+	}
 	if len(args) == 2 && args[0] == "check" {
 		return checkCommand(args[1])
 	}
@@ -62,6 +65,7 @@ type options struct {
 	top, suite string
 	list       bool
 	jobs       int
+	hours      float64
 	plan       runner.Plan
 	names      []string // what is no flag
 }
@@ -83,6 +87,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.suite, "suite", "", "run the rows of this suite: quick or full")
 	flags.BoolVar(&o.list, "list", false, "list workloads and nemeses")
 	flags.IntVar(&o.jobs, "jobs", 2, "rows of a suite at once")
+	flags.Float64Var(&o.hours, "hours", 0, "jepsen/forever: hours until it ends; 0: until it is stopped")
 	flags.IntVar(&o.plan.Seconds, "time", 20, "seconds of faults")
 	flags.Int64Var(&o.plan.Seed, "seed", rand.Int63n(1<<31), "what chance begins with")
 	flags.IntVar(&o.plan.Nodes, "nodes", 3, "nodes of the cluster: 1, 3 or 5")

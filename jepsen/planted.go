@@ -22,6 +22,18 @@ var plantedBugs = []struct{ name, row string }{
 	{"WATCH_INDEX", "watch transfer"},
 	{"WATCH_STALE", "watch transfer"},
 	{"DR_DUTY_RUNS", "dr isolate+kill"},
+	{"R15_NO_ROUND", "register wake"},
+	{"AUDIT_AFTER", "audit kill-active"},
+	{"AUDIT_TWICE", "audit transfer"},
+	{"STANDBY_STALE", "register kill"},
+	{"FORWARD_NEW_ID", "append kill-active"},
+	{"UNWRAP_ON_STANDBY", "once pause"},
+	{"WORKER_OLD_POLICY", "authority transfer"},
+	{"GAVE_UP_TOO_LATE", "append oneway-in"},
+	{"SEALED_ANSWERS", "seal pause"},
+	{"LIST_SKIPS", "set flap"},
+	{"QUOTA_TWICE", "quota transfer"},
+	{"DRAIN_CUTS", "audit roll haproxy"},
 	{"", "register isolate"},
 }
 
@@ -86,6 +98,9 @@ func plantedRow(o *options, i int, print *sync.Mutex) bool {
 	p := o.plan
 	p.Workload, p.Nemeses = words[0], strings.Split(words[1], "+")
 	p.Seed += int64(i)
+	if len(words) > 2 {
+		p.Front = words[2]
+	}
 	r := runRowWith(o, p, plantEnv+"="+bug.name)
 	print.Lock()
 	defer print.Unlock()

@@ -33,10 +33,17 @@ type Reply struct {
 
 // Unknown says whether the request may have taken effect although it was not acknowledged: the answer
 // was lost, or the server says that something went wrong.
-func (r *Reply) Unknown() bool { return r.Sent && (r.Status == 0 || r.Status >= 500) }
+func (r *Reply) Unknown() bool {
+	return r.Sent && (r.Status == 0 || r.Status >= 500) && !r.Unchanged()
+}
 
-// NeverSent says that no server can have seen the request.
-func (r *Reply) NeverSent() bool { return !r.Sent }
+// Unchanged says that the server promises that the request changed nothing.
+func (r *Reply) Unchanged() bool {
+	return r.Status >= 500 && bytes.Contains(r.Body, []byte("nothing was changed"))
+}
+
+// NeverSent says that no server can have done what the request asks for.
+func (r *Reply) NeverSent() bool { return !r.Sent || r.Unchanged() }
 
 // Known says whether the answer tells what happened.
 func (r *Reply) Known() bool { return r.Sent && r.Status != 0 && r.Status < 500 }

@@ -42,7 +42,7 @@ func (n *Node) SetDisk(mode DiskMode, arg uint32, trail bool) error {
 	}
 	below := n.dataDir()
 	if trail {
-		below = n.trailFile()
+		below = n.TrailFile()
 	}
 	if len(below) >= controlSize-12 {
 		return fmt.Errorf("%s: the path is too long", below)

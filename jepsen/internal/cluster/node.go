@@ -61,21 +61,25 @@ func (n *Node) writeConfig() error {
 		"key_file":  filepath.Join(tls, n.Name+"-key.pem"),
 		"member":    members,
 	}
+	listener := map[string]any{
+		"address":       n.Endpoint(),
+		"tls_cert_file": filepath.Join(tls, "tls-"+n.Name+".pem"),
+		"tls_key_file":  filepath.Join(tls, "tls-"+n.Name+"-key.pem"),
+	}
+	if c.hasty {
+		listener["request_timeout_s"] = "1s"
+	}
 	config := map[string]any{
 		"node_name": n.Name,
 		"data_dir":  n.dataDir(),
 		"api_addr":  "https://" + n.Endpoint(),
 		"workers":   2,
 		"cluster":   part,
-		"listener": map[string]any{"tcp": map[string]any{
-			"address":       n.Endpoint(),
-			"tls_cert_file": filepath.Join(tls, "tls-"+n.Name+".pem"),
-			"tls_key_file":  filepath.Join(tls, "tls-"+n.Name+"-key.pem"),
-		}},
-		"seal": seal,
+		"listener":  map[string]any{"tcp": listener},
+		"seal":      seal,
 	}
 	if !c.options.Unaudited {
-		config["audit"] = map[string]any{"file": map[string]any{"trail": map[string]any{"options": map[string]any{"file_path": n.trailFile(), "write_timeout": "60s"}}}}
+		config["audit"] = map[string]any{"file": map[string]any{"trail": map[string]any{"options": map[string]any{"file_path": n.TrailFile(), "write_timeout": "60s"}}}}
 	}
 	for name, value := range c.options.Config {
 		config[name] = value
@@ -87,7 +91,8 @@ func (n *Node) writeConfig() error {
 	return os.WriteFile(n.configFile(), text, 0o600)
 }
 
-func (n *Node) trailFile() string { return filepath.Join(n.Dir, "audit.log") }
+// TrailFile is where the node keeps its audit trail.
+func (n *Node) TrailFile() string { return filepath.Join(n.Dir, "audit.log") }
 
 // Start the process. An error if it runs.
 func (n *Node) Start() error {

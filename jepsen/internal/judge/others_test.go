@@ -17,17 +17,29 @@ func generateSet(seed int64) *history.History {
 		if w.Intn(2) == 0 {
 			count++
 			o.F, o.Text = "add", fmt.Sprintf("n%d", count)
+		} else if w.Intn(4) == 0 {
+			o.F = "walk"
 		}
 	})
 	var names []string
+	var walks []*history.Op
 	for _, m := range moments {
-		if m.op.F == "list" {
+		if m.op.F == "list" || m.op.F == "walk" {
 			m.op.Names = append([]string(nil), names...)
+			if m.op.F == "walk" {
+				walks = append(walks, m.op)
+			}
 			continue
 		}
 		w.forget(m.op)
-		if m.op.Type == history.OK || w.Intn(2) == 0 {
-			names = append(names, m.op.Text)
+		if m.op.Type != history.OK && w.Intn(2) > 0 {
+			continue
+		}
+		names = append(names, m.op.Text)
+		for _, walk := range walks { // a later page may show it
+			if m.at < walk.Return && w.Intn(2) == 0 {
+				walk.Names = append(walk.Names, m.op.Text)
+			}
 		}
 	}
 	return w.history()
@@ -40,6 +52,15 @@ func TestSet(t *testing.T) {
 		mutation{"lost: a list lacks what was added before", func(r *rand.Rand, h *history.History) bool {
 			a := some(r, h, isOK("add"))
 			l := some(r, h, func(o *history.Op) bool { return o.F == "list" && a != nil && a.Before(o) })
+			if l == nil {
+				return false
+			}
+			l.Names = withoutName(l.Names, a.Text)
+			return true
+		}},
+		mutation{"skipped: a walk lacks what was added before", func(r *rand.Rand, h *history.History) bool {
+			a := some(r, h, isOK("add"))
+			l := some(r, h, func(o *history.Op) bool { return o.F == "walk" && a != nil && a.Before(o) })
 			if l == nil {
 				return false
 			}

@@ -9,7 +9,8 @@ import (
 
 // Set judges folders (keys) to which names are added (Text, each once) and which are listed (Names):
 // what was added before a list began is in it, what nobody began to add before its end is not; of
-// any two lists one contains the other, the later one the earlier.
+// any two lists one contains the other, the later one the earlier. A "walk" is a list that was made
+// of pages, one after the other: the pages show different times, so a walk is compared with no list.
 func Set(h *history.History) (v Verdict) {
 	unexpected(&v, h)
 	keys, of := byKey(h.Ops)
@@ -23,26 +24,29 @@ func Set(h *history.History) (v Verdict) {
 
 func setKey(v *Verdict, key string, ops []*history.Op) int {
 	added := map[string]*history.Op{}
-	var lists, adds []*history.Op
+	var lists, walks, adds []*history.Op
 	for _, o := range ops {
-		if o.F == "add" {
+		switch {
+		case o.F == "add":
 			added[o.Text] = o
 			adds = append(adds, o)
-		} else if o.F == "list" && o.Type == history.OK {
+		case o.F == "list" && o.Type == history.OK:
 			lists = append(lists, o)
+		case o.F == "walk" && o.Type == history.OK:
+			walks = append(walks, o)
 		}
 	}
 	in := map[*history.Op]map[string]bool{}
-	for _, l := range lists {
+	for _, l := range append(walks, lists...) {
 		in[l] = members(v, key, l, added)
 	}
 	sort.SliceStable(lists, func(i, j int) bool { return len(lists[i].Names) < len(lists[j].Names) })
 	for i := 1; i < len(lists); i++ {
 		contains(v, lists[i-1], lists[i], in[lists[i]])
 	}
-	missing(v, lists, adds, in)
+	missing(v, append(walks, lists...), adds, in)
 	backwards(v, lists)
-	return len(lists)
+	return len(lists) + len(walks)
 }
 
 func members(v *Verdict, key string, l *history.Op, added map[string]*history.Op) map[string]bool {

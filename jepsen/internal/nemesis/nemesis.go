@@ -22,6 +22,7 @@ type Harm struct {
 type Nemesis struct {
 	Name, Does string
 	Links      bool          // needs network namespaces
+	Orderly    bool          // nodes end in order: a load balancer hides it from clients
 	Longest    time.Duration // of one fault; 0: 3 s
 	Options    func(*cluster.Options)
 	Prepare    func(*cluster.Options) error // as Options, where it may fail
@@ -34,7 +35,7 @@ type Nemesis struct {
 // All nemeses, in the order of the README.
 var All = []*Nemesis{
 	kill, killActive, killMajority, killAll, stop, roll, drain, transfer, stepDown, pause, freeze,
-	isolate, halves, bridge, ring, onewayIn, onewayOut, random, flap, thin,
+	isolate, halves, bridge, ring, onewayIn, onewayOut, random, flap, wake, thin,
 	loss, delay, reorder, duplicate, clock, drift, strobe,
 	slow, eio, enospc, torn, full, power, powerAll, nthCall, rotLog, rotSlot, rotSnap,
 	fds, memory, auditFull, auditHang, sealOne, snapshot, compact, old, none,

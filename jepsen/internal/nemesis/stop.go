@@ -8,7 +8,7 @@ import (
 
 // stop one node in order.
 var stop = &Nemesis{
-	Name: "stop", Does: "SIGTERM of one node, then a start",
+	Name: "stop", Does: "SIGTERM of one node, then a start", Orderly: true,
 	Begin: func(e *Env) (*Harm, error) {
 		return e.toProcesses("stopped", e.take(e.Shuffled(), 1), false, (*cluster.Node).Stop, (*cluster.Node).Start)
 	},
@@ -18,7 +18,7 @@ const drainDelay = time.Second
 
 // drain lets load balancers notice a stop: the node serves for a while, but its health is 503.
 var drain = &Nemesis{
-	Name: "drain", Does: "SIGTERM of one node, which serves for another second with a health of 503; then a start", Acts: true,
+	Name: "drain", Does: "SIGTERM of one node, which serves for another second with a health of 503; then a start", Acts: true, Orderly: true,
 	Options: func(o *cluster.Options) { configured(o, "drain_delay_s", drainDelay.String()) },
 	Begin: func(e *Env) (*Harm, error) {
 		n := e.takeOne()
@@ -48,7 +48,7 @@ var drain = &Nemesis{
 
 // roll stops and starts each node, one after the other, as an upgrade does.
 var roll = &Nemesis{
-	Name: "roll", Does: "SIGTERM and start of each node, one after the other",
+	Name: "roll", Does: "SIGTERM and start of each node, one after the other", Orderly: true,
 	Begin: func(e *Env) (*Harm, error) {
 		nodes := e.take(e.Shuffled(), len(e.Cluster.Nodes))
 		if len(nodes) < len(e.Cluster.Nodes) {

@@ -27,7 +27,10 @@ type Plan struct {
 	Front    string // direct or haproxy
 }
 
-const clients = 10
+const (
+	clients = 10
+	patient = 3 // of them, where nodes are hasty
+)
 
 // Name of the run, of its folder too.
 func (p Plan) Name() string {
@@ -173,6 +176,11 @@ func (r *run) open(top, program string) error {
 	if r.probe, err = startProber(r.env); err != nil {
 		return err
 	}
+	if r.work.Hasty {
+		if err = r.cluster.Hasten(); err != nil {
+			return err
+		}
+	}
 	return r.cluster.NoteDescriptors()
 }
 
@@ -193,6 +201,7 @@ func (r *run) storm() error {
 		go func() {
 			defer all.Done()
 			c := workload.NewClient(r.env, id, r.plan.Seed)
+			c.Patient = r.work.Hasty && id >= clients-patient
 			defer c.Close()
 			r.work.Run(c)
 		}()
@@ -351,6 +360,7 @@ func (r *run) judge() (*Result, error) {
 	r.afterwards()
 	r.enough(h)
 	r.service(h)
+	r.behindFront(h)
 	began := time.Now()
 	v := r.work.Judge(h)
 	r.note("judged in %.1f s", time.Since(began).Seconds())

@@ -5,6 +5,7 @@ import (
 
 	"holdfast/jepsen/internal/cluster"
 	"holdfast/jepsen/internal/history"
+	"holdfast/jepsen/internal/judge"
 )
 
 const (
@@ -164,4 +165,32 @@ func (r *run) explained(h *history.History, at int64) bool {
 		}
 	}
 	return r.watch.stalled(at-int64(2*time.Second), at) > 0
+}
+
+// behindFront counts the errors that clients saw through the load balancer. Where nodes end in order, a
+// client that repeats a request once sees none (deploy/README.md).
+func (r *run) behindFront(h *history.History) {
+	if r.plan.Front != "haproxy" {
+		return
+	}
+	orderly := true
+	for _, n := range r.nemeses {
+		orderly = orderly && n.Orderly
+	}
+	errors, last := 0, map[int]*history.Op{} // the operation before, of each client
+	for _, o := range h.Ops {
+		if o.Final {
+			continue
+		}
+		before := last[o.Process]
+		last[o.Process] = o
+		if o.Type != history.Info {
+			continue
+		}
+		errors++
+		if orderly && before != nil && before.Type == history.Info && judge.Lost(o) && judge.Lost(before) {
+			r.find("a client lost two replies in a row while nodes ended in order:\n    %s\n    %s", before, o)
+		}
+	}
+	r.note("%d requests without a known outcome behind HAProxy", errors)
 }

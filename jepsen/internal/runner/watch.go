@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"fmt"
 	"sort"
 	"sync"
 	"time"
@@ -30,7 +31,7 @@ func startProber(e *workload.Env) (*prober, error) {
 	defer ask.Close()
 	r := ask.Do(e.Cluster.Nodes[0], cluster.Request{Method: "POST", Path: "/v1/sys/mounts/probe", Body: map[string]any{"type": "kv"}})
 	if r.Status != 204 {
-		return nil, r.Err
+		return nil, fmt.Errorf("mount of the prober: %s", r.What())
 	}
 	for _, n := range e.Cluster.Nodes {
 		p.all.Add(1)

@@ -14,6 +14,7 @@ var appendLists = &Workload{
 	Does:  "lists under cas over 4 keys, long histories",
 	Judge: judge.Append,
 	Least: 20,
+	Hasty: true,
 	Setup: func(e *Env) error {
 		e.Shared = newKeys("list", 4, 600)
 		return mountVersions(e, "lists")

@@ -24,6 +24,10 @@ var register = &Workload{
 		return mountVersions(e, "versioned")
 	},
 	Run: func(c *Client) {
+		if c.ID < len(c.Cluster.Nodes) {
+			watchNode(c, c.Shared.(*registers).plain)
+			return
+		}
 		for !c.Stopped() {
 			if c.Rand.Intn(2) == 0 {
 				plainOp(c, c.Shared.(*registers).plain)
@@ -100,6 +104,19 @@ func mountVersions(e *Env, path string) error {
 	_, err := setup(e, cluster.Request{Method: "POST", Path: "/v1/" + path + "/config",
 		Body: map[string]any{"max_versions": versionsMax}})
 	return err
+}
+
+// watchNode reads at one node without a rest: a leader that was replaced and does not know it yet
+// answers reads alone, and only for a fraction of a second. Such reads do not age a key.
+func watchNode(c *Client, k *keys) {
+	n := c.Cluster.Nodes[c.ID]
+	for i := 0; !c.Stopped(); i++ {
+		key := k.pick(i, 0)
+		o := &history.Op{F: "read", Key: plainPrefix + key}
+		r := c.Do(o, n, cluster.Request{Method: "GET", Path: "/v1/plain/" + key})
+		plainRead(c, o, r)
+		sleep(10)
+	}
 }
 
 func plainOp(c *Client, k *keys) {

@@ -8,10 +8,10 @@ import (
 	"holdfast/jepsen/internal/judge"
 )
 
-// set: names are added to folders, which are listed.
+// set: names are added to folders, which are listed, at once and in pages.
 var set = &Workload{
 	Name:  "set",
-	Does:  "create unique names, LIST",
+	Does:  "create unique names, LIST, SCAN, LIST in pages",
 	Judge: judge.Set,
 	Least: 20,
 	Setup: func(e *Env) error {
@@ -22,9 +22,17 @@ var set = &Workload{
 		k := c.Shared.(*keys)
 		for !c.Stopped() {
 			folder := k.pick(c.Rand.Intn(2), 1)
-			if c.Rand.Intn(3) == 0 {
+			switch dice := c.Rand.Intn(60); {
+			case dice == 0:
+				walkFolder(c, folder)
+				continue
+			case dice < 20:
 				o := &history.Op{F: "list", Key: folder}
-				r := c.Do(o, nil, listFolder(folder))
+				q := listFolder(folder)
+				if dice < 7 {
+					q.Method = "SCAN"
+				}
+				r := c.Do(o, nil, q)
 				folderDone(c, o, r)
 				continue
 			}
@@ -53,6 +61,37 @@ var set = &Workload{
 
 func listFolder(folder string) cluster.Request {
 	return cluster.Request{Method: "LIST", Path: "/v1/set/" + folder}
+}
+
+const pageNames = 7
+
+// walkFolder lists a folder in pages, each from a node by chance. A page without an answer ends the
+// walk, which then says nothing.
+func walkFolder(c *Client, folder string) {
+	walk := &history.Op{F: "walk", Key: folder, Process: c.ID, Type: history.OK, Invoke: c.Record.Now()}
+	for {
+		o := &history.Op{F: "page", Key: folder}
+		q := listFolder(folder)
+		q.Path += fmt.Sprintf("?limit=%d", pageNames)
+		if n := len(walk.Names); n > 0 {
+			q.Path += "&after=" + walk.Names[n-1]
+		}
+		r := c.Do(o, nil, q)
+		var body struct{ Data struct{ Keys []string } }
+		switch {
+		case r.Known() && r.Status != 404 && (r.Status != 200 || r.JSON(&body) != nil):
+			c.Wrong(o, r)
+			return
+		case !r.Known():
+			return
+		}
+		walk.Names = append(walk.Names, body.Data.Keys...)
+		if len(body.Data.Keys) < pageNames {
+			break
+		}
+	}
+	walk.Return = c.Record.Now()
+	c.Done(walk)
 }
 
 func folderDone(c *Client, o *history.Op, r cluster.Reply) {

@@ -31,10 +31,13 @@ type Workload struct {
 	Least float64
 	// Lacks names what has not happened often enough for a run to mean anything; nil: Least says all.
 	Lacks func(*history.History) []string
+	// Hasty nodes give a request up after a second, and say what they know of its outcome.
+	Hasty bool
 }
 
 // All workloads, in the order of the README.
-var All = []*Workload{register, appendLists, set, tokens, once, authority, create, seal, watch, dr, restore, members}
+var All = []*Workload{register, appendLists, set, tokens, once, authority, create, move, seal, watch, dr, restore, members,
+	quota, audit}
 
 // Find a workload by name.
 func Find(name string) (*Workload, error) {
@@ -84,9 +87,10 @@ func (e *Env) secret(value int64) map[string]any {
 // Client is one process of the history.
 type Client struct {
 	*Env
-	ID   int
-	Rand *rand.Rand
-	ask  *cluster.Client
+	ID      int
+	Rand    *rand.Rand
+	Patient bool // waits so long that a hasty node gives the request up first
+	ask     *cluster.Client
 }
 
 // NewClient has connections and random numbers of its own.
@@ -120,7 +124,11 @@ func (c *Client) Do(o *history.Op, n *cluster.Node, q cluster.Request) cluster.R
 	if c.Front != "" && !o.Final {
 		address, o.Node = c.Front, "front"
 	}
-	if q.Timeout == 0 && !o.Final {
+	switch {
+	case q.Timeout != 0 || o.Final:
+	case c.Patient:
+		q.Timeout = patientTimeout
+	default:
 		q.Timeout = clientTimeout
 	}
 	o.Invoke = c.Record.Now()
@@ -154,6 +162,8 @@ func (c *Client) Wrong(o *history.Op, r cluster.Reply) {
 // clientTimeout is short: a client that waits for a node which is cut off does nothing else. The
 // request may take effect later.
 const clientTimeout = 500 * time.Millisecond
+
+const patientTimeout = 3 * time.Second
 
 // Root makes a request of the administrator until its outcome is known, on a node by chance; nil when
 // the run is over first.
