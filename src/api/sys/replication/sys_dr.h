@@ -38,6 +38,10 @@ NODISCARD enum status sys_dr_warn(struct req *req, const char *is);
 /* Finish a change of the role: `st` is the result of a function of role.h, `why` its reason. */
 NODISCARD enum status sys_dr_result(struct req *req, enum status st, const struct reason *why);
 
+/* sys_dr_primary.c: whether this cluster is a primary, also a superseded one. ST_INVALID with the
+ * request's error; ST_NOT_FOUND in a namespace. */
+NODISCARD enum status sys_dr_need_primary(struct req *req, struct dr_role *ret_role);
+
 /* sys_dr_secondary.c: whether this cluster is a secondary: only then did the body's token count.
  * ST_INVALID with the request's error. */
 NODISCARD enum status sys_dr_need_secondary(struct req *req, struct dr_role *ret_role);

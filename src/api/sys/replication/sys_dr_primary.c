@@ -63,6 +63,16 @@ enum status sys_dr_result(struct req *req, enum status st, const struct reason *
     return st == ST_OK || why->text[0] == '\0' ? st : req_fail(req, st, "%s", why->text);
 }
 
+enum status sys_dr_need_primary(struct req *req, struct dr_role *ret_role)
+{
+    ASSERT(req_in_txn(req));
+    TRY(sys_dr_in_root(req));
+    TRY(dr_role_read(req->txn, ret_role));
+    return ret_role->mode == DR_MODE_PRIMARY
+               ? ST_OK
+               : req_fail(req, ST_INVALID, "this cluster is no DR primary");
+}
+
 static enum status sys_dr_primary_enable(struct req *req)
 {
     const struct sys_dr_enable *in = req_body(req);
@@ -93,11 +103,7 @@ static enum status sys_dr_primary_disable(struct req *req)
 {
     struct reason why = {{0}};
     struct dr_role role;
-    ASSERT(req_in_txn(req));
-    TRY(sys_dr_in_root(req));
-    TRY(dr_role_read(req->txn, &role));
-    if (role.mode != DR_MODE_PRIMARY)
-        return req_fail(req, ST_INVALID, "this cluster is no DR primary");
+    TRY(sys_dr_need_primary(req, &role));
     TRY(sys_dr_result(req, dr_role_disable(req->txn, &why), &why));
     req->told = "this cluster ended as a DR primary";
     return sys_dr_warn(req, "having replication disabled");

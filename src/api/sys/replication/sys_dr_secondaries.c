@@ -107,12 +107,9 @@ static enum status need_authority(struct req *req, const struct dr_role *role)
     return dr_ca_put(req->txn, &ca);
 }
 
-static enum status need_primary(struct req *req, struct dr_role *ret_role)
+static enum status need_running(struct req *req, struct dr_role *ret_role)
 {
-    TRY(sys_dr_in_root(req));
-    TRY(dr_role_read(req->txn, ret_role));
-    if (ret_role->mode != DR_MODE_PRIMARY)
-        return req_fail(req, ST_INVALID, "this cluster is no DR primary");
+    TRY(sys_dr_need_primary(req, ret_role));
     if (ret_role->phase != DR_PHASE_RUNNING)
         return req_fail(req, ST_INVALID, "this DR primary is not running: %s", ret_role->reason);
     return ST_OK;
@@ -219,7 +216,7 @@ static enum status sys_dr_token(struct req *req)
     struct dr_role role;
     ASSERT(req_in_txn(req));
     ASSERT(in != NULL && req->route != NULL);
-    TRY(need_primary(req, &role));
+    TRY(need_running(req, &role));
     TRY(check_order(req, in));
     if (sealed)
         TRY(read_receiver(req, in->secondary_public_key, receiver));
@@ -237,10 +234,7 @@ static enum status sys_dr_revoke(struct req *req)
     struct dr_role role;
     ASSERT(req_in_txn(req));
     ASSERT(in != NULL && req->route != NULL);
-    TRY(sys_dr_in_root(req));
-    TRY(dr_role_read(req->txn, &role));
-    if (role.mode != DR_MODE_PRIMARY)
-        return req_fail(req, ST_INVALID, "this cluster is no DR primary");
+    TRY(sys_dr_need_primary(req, &role));
     enum status st =
         dr_name_id_valid(in->id) ? dr_secondary_get(req->txn, in->id, &secondary) : ST_NOT_FOUND;
     if (st == ST_NOT_FOUND)

@@ -36,11 +36,7 @@ static const struct schema sys_dr_settings_reply = SCHEMA(struct settings_out, s
 static enum status read_settings(struct req *req, struct dr_settings *ret)
 {
     struct dr_role role;
-    ASSERT(req_in_txn(req));
-    TRY(sys_dr_in_root(req));
-    TRY(dr_role_read(req->txn, &role));
-    if (role.mode != DR_MODE_PRIMARY)
-        return req_fail(req, ST_INVALID, "this cluster is no DR primary");
+    TRY(sys_dr_need_primary(req, &role));
     return dr_settings_read(req->txn, ret);
 }
 
