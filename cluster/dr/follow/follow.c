@@ -4,6 +4,7 @@
 #include "base/trace.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 enum status follow_look(struct dr_follow *f, uint64_t *ret_version)
@@ -244,7 +245,10 @@ static enum status sync_some(struct dr_follow *f, uint64_t version)
     struct dr_counts *counts = &f->dr->counts;
     struct dr_conn_stats before, after;
     dr_conn_stats(f->conn, &before);
+    _Atomic bool *staging = &f->thread->host->staging;
+    atomic_store(staging, true); /* the staged tree has an owner, however slow the line is */
     enum status st = whole ? follow_diff(f, version) : follow_sync(f, version);
+    atomic_store(staging, false);
     dr_conn_stats(f->conn, &after);
     dr_count(&counts->received_bytes, after.wire_received - before.wire_received);
     if (st == ST_OK && !whole)

@@ -17,7 +17,6 @@
 #include "state/state_dr.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 
 enum { TXN_BYTES = 1024 * 1024, TXN_OPS = 4096, STAGED_PIN_MS = 10 * 60 * 1000 };
 
@@ -322,11 +321,8 @@ static enum status sync_run(struct sync *y, uint64_t version)
 enum status follow_sync(struct dr_follow *f, uint64_t version)
 {
     struct sync y = {.f = f};
-    struct part_host *host = f->thread->host;
-    TRY(sync_pipe_init(&y.pipe, host));
-    atomic_store(&host->staging, true);
+    TRY(sync_pipe_init(&y.pipe, f->thread->host));
     enum status st = sync_run(&y, version);
-    atomic_store(&host->staging, false);
     if (st != ST_OK && st != ST_CLOSED && st != ST_DENIED)
         trace(TRACE_WARN, "dr", "the sync failed: %s%s%s", status_text(st),
               dr_conn_error(f->conn)[0] != '\0' ? ": " : "", dr_conn_error(f->conn));
