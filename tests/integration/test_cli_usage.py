@@ -127,6 +127,13 @@ def test_a_token_never_leaves_tls(cli):
             plain.accept()
 
 
+def test_a_token_is_decoded_as_upstream_encodes_it(cli):
+    """A known answer: the bytes of token and password mixed, in base64 without padding."""
+    done = cli("operator", "dr", "token", "-decode=GUUpWhJAVRwaYGgWDEE+ZBd8ZA57PiEpAgoPDA",
+               "-otp=q3ZtYw8LkR0aVxJ6uH2mCpEe7sGf")
+    assert done.stdout.strip() == "hvs.K7mPq2XwZ9tRb4Vc8NdL5yHj"
+
+
 def test_upstreams_environment_and_flags_are_understood(cli):
     url, ca = cli.cluster.nodes[1].url, str(cli.cluster.dir / "tls" / "tls-ca.pem")
     theirs = {"HOLDFAST_ADDR": "", "HOLDFAST_CACERT": "", "HOLDFAST_TOKEN": "", "VAULT_ADDR": url,
@@ -316,6 +323,7 @@ class Anything(http.server.BaseHTTPRequestHandler):
         mode = "secondary" if self.headers["Host"].startswith("localhost") else self.server.dr
         return {**self.reply, "wrap_info": {"token": "t"},
                 "data": {"mode": mode, "state": self.dr_states[mode], "ready": True, "passed": True,
+                         "sync": True, "sync_timeout_ms": 2000, "bandwidth_bytes_per_second": 0,
                          "checks": [{"check": "state", "result": "ok", "details": "x"}]}}
 
     def do_any(self):

@@ -2,12 +2,19 @@
 
 import concurrent.futures
 import contextlib
+import json
+import re
+import subprocess
+import time
 
 import pytest
 
-from activation import DR, await_mode, become_primary, call, error, status
-from cluster import Recoverable
-from test_dr_pair import await_equal, follow, seen
+from activation import (
+    DR, await_mode, become_primary, call, enable, error, make_token, operation_token, status,
+)
+from cluster import HOLDFAST, Recoverable
+from test_dr_fencing import One
+from test_dr_pair import await_equal, await_state, follow, seen
 
 SETTINGS = f"{DR}/primary/settings"
 HEADER = "X-Replication-Confirmed"
@@ -74,6 +81,33 @@ def test_settings_belong_to_a_primary_and_to_those_who_may(pair):
     assert settings(primary) == {"sync": False, "sync_timeout_ms": 5000,
                                  "bandwidth_bytes_per_second": 1 << 30}
     configure(primary, bandwidth_bytes_per_second=0)
+
+
+def test_the_command_sets_what_it_is_told_and_shows_all(pair):
+    primary, secondary = pair
+    env = {"HOLDFAST_ADDR": primary.nodes[1].url, "HOLDFAST_TOKEN": primary.token,
+           "HOLDFAST_CACERT": str(primary.dir / "tls" / "tls-ca.pem")}
+
+    def command(*flags, code=0, **more):
+        done = subprocess.run([HOLDFAST, "operator", "dr", "settings", *flags], env=env | more,
+                              capture_output=True, text=True, timeout=60)
+        assert done.returncode == code, (done.stdout, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+    before = settings(primary)
+    told = command("-sync", "-bandwidth=20000")
+    assert "on: the reply" in told and "20000 bytes a second" in told
+    assert settings(primary) == before | {"sync": True, "bandwidth_bytes_per_second": 20000}
+    told = command("-sync=false", "-sync-timeout-ms=300", "-bandwidth=0")
+    shown = dict(re.findall(r"^(Sync mode|Sync timeout|Bandwidth) +(.*)$", told, re.M))
+    assert shown == {"Sync mode": "off", "Sync timeout": "300 ms", "Bandwidth": "no bound"}
+    assert json.loads(command("-format=json")) == settings(primary) | {"sync": False,
+                                                                       "sync_timeout_ms": 300}
+    assert "sync_timeout_ms: 200 to 5000" in command("-sync-timeout-ms=100", code=2)
+    theirs = {"HOLDFAST_ADDR": secondary.nodes[0].url,
+              "HOLDFAST_CACERT": str(secondary.dir / "tls" / "tls-ca.pem")}
+    assert "path disabled" in command(code=2, **theirs)
+    assert command("-sync-timeout-ms=5000") != ""
 
 
 def test_without_sync_mode_a_reply_says_nothing_of_secondaries(pair):
@@ -169,6 +203,60 @@ def test_the_bandwidth_bounds_the_stream_and_no_heartbeat(pair):
         secondary.await_until(lambda: behind()["primaries"][0]["last_heartbeat"] != before)
     configure(primary, sync=True, bandwidth_bytes_per_second=0)
     await_equal(primary, secondary)
+
+
+BOUND = 65536  # bytes a second
+BULK = 8 * 50000  # bytes; at the bound this takes six seconds
+
+
+def put_bulk(primary, value):
+    for i in range(8):
+        call(primary.nodes[i % 3], "PUT", f"/v1/kv/bulk/{i}", {"x": value * 50000}, status=204)
+
+
+def sent_by_syncs(primary):
+    """Bytes on the wire of the syncs that have ended."""
+    texts = [n.call("GET", "/v1/sys/metrics?format=prometheus").body.decode() for n in primary.nodes]
+    pattern = r'^holdfast_dr_sent_bytes_total\{kind="sync"\} (\S+)$'
+    return sum(float(re.search(pattern, text, re.M)[1]) for text in texts)
+
+
+@contextlib.contextmanager
+def bounded_sync(primary):
+    """One sync runs in the block: it takes the time that the bound makes its bytes take. The second
+    more allows what a connection may send at once, and a piece that is sent whole."""
+    before, begun = sent_by_syncs(primary), time.monotonic()
+    yield
+    took = time.monotonic() - begun
+    primary.await_until(lambda: sent_by_syncs(primary) > before)
+    sent = sent_by_syncs(primary) - before
+    assert BULK <= sent <= BOUND * (took + 1), (sent, took)
+
+
+def test_the_bandwidth_bounds_first_syncs_and_those_of_a_difference(pair):
+    primary, _ = pair
+    configure(primary, sync=False, bandwidth_bytes_per_second=BOUND)
+    put_bulk(primary, "a")
+    with One() as other:
+        other.await_feature_level()
+        token = make_token(primary, "c")
+        with bounded_sync(primary):
+            assert enable(other.node, token, primary).status == 200
+            await_state(other, "stream-wals")
+        body = {"dr_operation_token": operation_token(other.nodes, primary.recovery_keys)}
+        update = f"{DR}/secondary/update-primary"
+        call(other.node, "POST", update, body, "")
+        await_state(other, "idle")
+        put_bulk(primary, "b")
+        syncs = seen(other.node)["difference_syncs"]
+        body["update_primary_addrs"] = [f"127.0.0.1:{n.cluster_port}" for n in primary.nodes]
+        with bounded_sync(primary):
+            call(other.node, "POST", update, body, "")
+            other.await_until(lambda: seen(other.node).get("difference_syncs", 0) > syncs)
+        configure(primary, bandwidth_bytes_per_second=0)
+        await_equal(primary, other)
+    call(primary.nodes[0], "POST", f"{DR}/primary/revoke-secondary", {"id": "c"}, status=204)
+    configure(primary, sync=True)
 
 
 def test_a_demotion_releases_what_waits(pair):

@@ -349,6 +349,10 @@ static const struct cli_flag promote_flags[] = {
     WAIT_FLAG};
 static const struct cli_flag drill_flags[] = {
     {"limit", CLI_TEXT, "how long the drill may take, such as 90s; default 5m, at most 9m"}};
+static const struct cli_flag settings_flags[] = {
+    {"sync", CLI_BOOL, "sync mode: the reply to a write waits until a secondary has stored it"},
+    {"sync-timeout-ms", CLI_INT, "the longest such wait, 200 to 5000"},
+    {"bandwidth", CLI_INT, "most bytes a second to one secondary, at least 16384; 0: no bound"}};
 static const struct cli_flag failback_flags[] = {
     OTHER_FLAG,
     {"name", CLI_TEXT, "name of the other cluster as a secondary; default: former-primary"},
@@ -377,6 +381,12 @@ static const struct cli_command dr_commands[] = {
      FLAGS(follow_flags),
      .run = cmd_dr_follow,
      .help = "Make a secondary, such as a former primary, follow the primary of its set."},
+    {.name = "operator dr settings",
+     ARGS("", 0, 0),
+     FLAGS(settings_flags),
+     .run = cmd_dr_settings,
+     .help = "Set how this primary serves its secondaries, and show the settings. What no flag "
+             "names keeps its value."},
     {.name = "operator dr preflight",
      ARGS("", 0, 0),
      .run = cmd_dr_preflight,
