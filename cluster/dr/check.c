@@ -59,7 +59,7 @@ static enum status begin_check(struct run *r, uint64_t total)
     if (!busy) {
         facts->check.total = total;
         facts->check.done = 0;
-        facts->check.stage = r->mend ? 2 : 0;
+        facts->check.reindexes = r->mend;
     }
     dr_live_end(&r->dr->live);
     return busy ? ST_BUSY : ST_OK;
@@ -68,7 +68,8 @@ static enum status begin_check(struct run *r, uint64_t total)
 static void end_check(struct run *r, enum status st, const struct dr_check *check)
 {
     struct dr_facts *facts = dr_live_begin(&r->dr->live);
-    facts->check.total = facts->check.stage = 0;
+    facts->check.total = 0;
+    facts->check.reindexes = false;
     if (st == ST_OK) {
         facts->check.corrupted =
             !r->mend && (check->replicated.corrupted || check->local.corrupted);
@@ -79,14 +80,13 @@ static void end_check(struct run *r, enum status st, const struct dr_check *chec
     dr_live_end(&r->dr->live);
 }
 
-enum status dr_check_run(struct dr *dr, bool mend, struct dr_check *ret_check)
+enum status dr_check_store(struct dr *dr, struct store *store, bool mend,
+                           struct dr_check *ret_check)
 {
     struct run r = {.dr = dr, .mend = mend};
     struct store_pin pin;
     memset(ret_check, 0, sizeof *ret_check);
-    if (dr->host->rlog == NULL || dr->host->replica_closed || dr->host->stopping)
-        return ST_CLOSED;
-    TRY(store_pin(rlog_store(dr->host->rlog), "dr check", PIN_MS, &pin));
+    TRY(store_pin(store, "dr check", PIN_MS, &pin));
     enum status st = begin_check(&r, MAX(store_count(&pin, BYTES("")), (uint64_t)1));
     if (st == ST_OK) {
         st = check_trees(&r, &pin, ret_check);
@@ -97,4 +97,11 @@ enum status dr_check_run(struct dr *dr, bool mend, struct dr_check *ret_check)
     }
     store_unpin(&pin);
     return st;
+}
+
+enum status dr_check_run(struct dr *dr, bool mend, struct dr_check *ret_check)
+{
+    if (dr->host->rlog == NULL || dr->host->replica_closed || dr->host->stopping)
+        return ST_CLOSED;
+    return dr_check_store(dr, rlog_store(dr->host->rlog), mend, ret_check);
 }

@@ -58,9 +58,9 @@ struct dr_diff_facts {
 
 /* Checks of the hashes of this node's tree (check.h). */
 struct dr_check_facts {
-    bool corrupted;       /* the last check found wrong hashes */
-    unsigned stage;       /* of a reindex: 0: none runs; 1 scanning, 2 building, 4 commit */
-    uint64_t done, total; /* keys, while a reindex runs */
+    bool corrupted;                   /* the last check found wrong hashes */
+    bool reindexes;                   /* the check that runs replaces wrong hashes */
+    uint64_t done, total;             /* keys, while a check runs; `total` 0: none runs */
     int64_t checked_ms, reindexed_ms; /* wall clock of the ends; 0: never */
 };
 /* Another primary of this set, whose epoch is not below ours: a conflict for operators. */

@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+enum { REINDEX_BUILDING = 2 }; /* upstream's number of this stage */
+
 static uint64_t value_of(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
@@ -154,15 +156,14 @@ void metrics_dr_aliases(struct metric_out *out, const struct node_status *status
 {
     bool secondary = dr_is_secondary(&status->dr);
     ASSERT(status->dr.mode != DR_MODE_DISABLED);
-    ASSERT(facts->check.stage <= 4);
     const struct alias all[] = {
         {"vault_core_replication_dr_primary", "1 on a DR primary.", !secondary},
         {"vault_core_replication_dr_secondary", "1 on a DR secondary.", secondary},
         {"vault_core_replication_reindex_stage",
-         "Stage of the reindex that runs on this node: 1 scanning, 2 building, 4 commit; 0: none.",
-         facts->check.stage},
-        {"vault_core_replication_build_progress", "Keys that the reindex has done.",
-         facts->check.done},
+         "2 (upstream's stage building) while a reindex runs on this node; 0: none runs.",
+         facts->check.reindexes ? REINDEX_BUILDING : 0},
+        {"vault_core_replication_build_progress", "Keys that the reindex has done; 0: none runs.",
+         facts->check.reindexes ? facts->check.done : 0},
     };
     put_aliases(out, all, ARRAY_LEN(all));
     if (!secondary) {

@@ -17,9 +17,11 @@ static const struct field report_fields[] = {
 static const struct schema report_schema = SCHEMA(struct report_out, report_fields);
 struct check_out {
     const void *merkle_corruption_report;
+    const char *node;
 };
 static const struct field check_fields[] = {
     FIELD(struct check_out, merkle_corruption_report, OBJECT, .sub = &report_schema),
+    FIELD(struct check_out, node, STRING, .help = "The node whose tree was checked."),
 };
 static const struct schema sys_dr_check_reply = SCHEMA(struct check_out, check_fields);
 
@@ -81,7 +83,10 @@ static enum status check_outside(struct req *req)
 {
     CLEANUP(buf_done) struct buf map = {0};
     struct dr_check *check = NULL;
+    struct node_status *node = sys_node(req);
     ASSERT(req->route != NULL);
+    if (node == NULL)
+        return ST_NOMEM;
     TRY(run_check(req, false, &check));
     ASSERT(check != NULL);
     buf_add_u8(&map, '{');
@@ -95,7 +100,7 @@ static enum status check_outside(struct req *req)
         .corrupted_tree_map = buf_bytes(&map),
         .last_corruption_check_epoch = check->ended_ms,
     };
-    return req_reply(req, &(struct check_out){&report});
+    return req_reply(req, &(struct check_out){&report, node->name});
 }
 
 static enum status reindex_outside(struct req *req)
@@ -123,18 +128,26 @@ static enum status warn(struct req *req, const char *text)
     return ST_OK;
 }
 
-#define REINDEXED "The hashes of this node's tree were computed anew. The log names what was wrong."
+static enum status warn_reindexed(struct req *req)
+{
+    struct node_status *node = sys_node(req);
+    if (node == NULL)
+        return ST_NOMEM;
+    req_warn(req, "The hashes of the tree of %s were computed anew. Its log names what was wrong.",
+             node->name);
+    return ST_OK;
+}
 
 static enum status sys_dr_reindex(struct req *req)
 {
     TRY(sys_dr_check(req));
-    return warn(req, REINDEXED);
+    return warn_reindexed(req);
 }
 
 static enum status sys_dr_reindex_secondary(struct req *req)
 {
     TRY(sys_dr_check_secondary(req));
-    return warn(req, REINDEXED);
+    return warn_reindexed(req);
 }
 
 /* A secondary compares its state with its primary's, repairs it and follows anew. */

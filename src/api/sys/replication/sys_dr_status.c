@@ -291,12 +291,10 @@ static void fill_secondary(struct req *req, struct status_room *r, struct dr_sta
 /* Results of checks of the hashes, and the progress of a reindex. */
 static void fill_check(const struct status_room *r, struct dr_status_out *out)
 {
-    static const char *const stages[] = {"", "scanning", "building", "wal-replay", "commit"};
     const struct dr_check_facts *check = &r->facts.check;
-    ASSERT(check->stage < ARRAY_LEN(stages));
     out->corrupted_merkle_tree |= check->corrupted;
-    out->reindexes = check->stage != 0;
-    out->reindex_stage = stages[check->stage];
+    out->reindexes = check->reindexes;
+    out->reindex_stage = "building"; /* of upstream's stages the one that there is (check.h) */
     out->reindex_building_progress = check->done;
     out->reindex_building_total = check->total;
     if (check->checked_ms != 0)
