@@ -1,4 +1,4 @@
-/* Long work for a client that has gone: `outside` of a ROUTE_LONG may end it. */
+/* Long work for a client that has gone: `outside` of a route with `ends_with_client` ends it. */
 #ifndef HOLDFAST_ROUTER_REQ_LEFT_H
 #define HOLDFAST_ROUTER_REQ_LEFT_H
 

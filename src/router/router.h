@@ -142,7 +142,7 @@ struct router_forward {
     bool again;                        /* flag to send with the request: see router_request */
     const struct reply_answer *answer; /* sent in place of a body; NULL: none */
     uint64_t deadline_ms;              /* monotonic time when the try ends */
-    bool waits;                        /* the active node may park the request */
+    bool waits;                        /* the active node must hear when the client goes */
     /* Called once, on the worker's thread, never from inside `forward`. ST_OK: `reply` is set, and
      * the callee owns its body. ST_NOT_LEADER, ST_NO_LEADER, ST_BUSY: the request was certainly not
      * executed. Another status: it may have been executed. */

@@ -87,7 +87,16 @@ def test_a_restore_of_an_older_state_is_followed(pair):
 
 def checked(cluster):
     told = call(cluster.nodes[-1], "POST", "/v1/sys/replication/merkle-check").data
+    assert told["node"] == cluster.active().name
     return told["merkle_corruption_report"]
+
+
+def test_a_standby_has_the_active_node_run_a_drill(pair):
+    primary, secondary = pair
+    body = {"dr_operation_token": operation_token(secondary.nodes, primary.recovery_keys)}
+    for node in secondary.nodes:
+        told = call(node, "POST", f"{DR}/secondary/drill", body, "").data
+        assert told["passed"] and told["complete"] and told["keys"] > SECRETS
 
 
 def root_of(report):
@@ -104,7 +113,8 @@ def test_hashes_are_checked_and_built_anew(pair):
     primary.await_until(  # the root of the status is the last computed one
         lambda: root_of(checked(primary)) == status(primary.active())["merkle_root"])
     told = call(primary.nodes[0], "POST", "/v1/sys/replication/reindex", {"diff": True}).json
-    assert any("computed anew" in warning for warning in told["warnings"])
+    words = f"tree of {primary.active().name} were computed anew"
+    assert any(words in warning for warning in told["warnings"])
     assert int(status(primary.active())["last_reindex_epoch"]) > 0
     assert "nothing" in call(primary.nodes[0], "POST", "/v1/sys/replication/recover").json["warnings"][0]
     body = {"file": "dr-lost-1"}

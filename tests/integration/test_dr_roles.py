@@ -1,6 +1,7 @@
 """The role of a cluster in disaster recovery: what changes it, and what each role serves."""
 
 import base64
+import re
 
 import pytest
 
@@ -113,6 +114,31 @@ def test_a_primary_can_be_demoted_and_promoted_again(pair_half):
     assert call(node, "GET", "/v1/kv/a").data["x"] == "2"
     call(node, "PUT", "/v1/kv/a", {"x": "4"}, status=204)
     assert node.call("GET", "/v1/sys/mounts", token=token).status == 403
+
+
+def test_the_document_marks_what_a_secondary_serves(pair_half):
+    c, node = pair_half, pair_half.active()
+    document = call(node, "GET", "/v1/sys/internal/specs/openapi").json
+    text = call(node, "GET", "/v1/sys/health?help=1").json["help"]
+    assert "A DR secondary serves this too." in text
+    text = call(node, "GET", "/v1/sys/storage/raft/autopilot/state?help=1").json["help"]
+    assert "A DR secondary serves this to a DR operation token." in text
+    assert "A DR secondary" not in call(node, "GET", "/v1/sys/mounts?help=1").json["help"]
+    call(node, "POST", f"{DR}/primary/enable", {})
+    await_mode(c, "primary")
+    call(node, "POST", f"{DR}/primary/demote")
+    await_mode(c, "secondary")
+    served = 0
+    for path, item in document["paths"].items():
+        if "get" not in item:
+            continue
+        told = node.call("GET", "/v1" + re.sub(r"\{[^}]*\}", "sample", path), token="")
+        marked = item["get"].get("x-holdfast-dr-secondary", False)
+        refused = told.status == 400 and told.json == DISABLED
+        # for a DR operation token alone: without one, the text of the other paths
+        assert refused != marked or item["get"].get("x-holdfast-dr-token"), (path, told.body)
+        served += marked
+    assert served > 10
 
 
 def test_a_secondary_ends_by_either_authority(pair_half):

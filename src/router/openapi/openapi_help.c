@@ -21,6 +21,14 @@ static void put_needs(const struct route *route, struct buf *out)
         buf_add_format(out, "\n%s\n", text);
 }
 
+static void put_secondary(const struct route *route, struct buf *out)
+{
+    if ((route->flags & ROUTE_DR_TOKEN) != 0)
+        buf_add_str(out, "\nA DR secondary serves this to a DR operation token.\n");
+    else if (route_is_of_secondary(route))
+        buf_add_str(out, "\nA DR secondary serves this too.\n");
+}
+
 /* Write a text as a cell; a '|' in the text must not end the cell. */
 static void put_cell(struct buf *out, const char *text)
 {
@@ -51,6 +59,7 @@ static void put_operation(const struct docs_op *op, struct buf *out)
     buf_add_format(out, "\n## %s\n\n%s\n", http_method_name(route->method),
                    route->help != NULL ? route->help : "");
     put_needs(route, out);
+    put_secondary(route, out);
     if (route->body != NULL && route->body->n != 0)
         put_fields(route->body, out);
 }

@@ -378,6 +378,8 @@ static void put_security(const struct dialect *dialect, const struct route *rout
         text_member_bool(w, "x-holdfast-astray", true);
     if ((route->flags & ROUTE_ABSENT) != 0)
         text_member_bool(w, "x-holdfast-absent", true);
+    if (route_is_of_secondary(route))
+        text_member_bool(w, "x-holdfast-dr-secondary", true);
     if ((route->flags & ROUTE_DR_TOKEN) != 0)
         text_member_bool(w, "x-holdfast-dr-token", true);
     text_member_str(w, "x-holdfast-auth", authority(dialect, route));

@@ -146,14 +146,13 @@ static bool in_maintenance(const struct pipe *p)
            !pipe_has_flag(p, ROUTE_NODE | ROUTE_OPERATOR);
 }
 
-/* Whether the nodes of a DR secondary serve the route: routes about the node that need no token,
- * and those of disaster recovery. */
+/* Whether the nodes of a DR secondary serve the request. */
 static bool served_by_secondary(const struct pipe *p)
 {
     bool open = pipe_has_flag(p, ROUTE_OPEN_METRICS) && p->request->open_metrics;
-    if (pipe_has_flag(p, ROUTE_SECONDARY | ROUTE_DR_TOKEN))
-        return true;
-    return pipe_has_flag(p, ROUTE_NODE) && (p->req.route->auth == AUTH_NONE || open);
+    const struct route *route = p->req.route;
+    return route != NULL &&
+           (route_is_of_secondary(route) || (pipe_has_flag(p, ROUTE_NODE) && open));
 }
 
 /* A cluster that follows another one, or that another one has superseded, serves no client. The

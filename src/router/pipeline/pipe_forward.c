@@ -178,6 +178,14 @@ static uint64_t try_ms(const struct pipe *p)
     return is_repeatable(p) && !prepares ? PIPE_TRY_MS : PIPE_ONLY_TRY_MS;
 }
 
+/* Whether the active node stops working for a client that has gone. */
+static bool ends_with_client(const struct pipe *p)
+{
+    const struct route *route = p->req.route;
+    return pipe_block_ms(p) != 0 ||
+           (route != NULL && route->ends_with_client && !p->request->streamed);
+}
+
 enum pipe_phase pipe_send(struct pipe *p)
 {
     ASSERT(!p->request->forwarded && p->forward != NULL);
@@ -188,7 +196,7 @@ enum pipe_phase pipe_send(struct pipe *p)
                                           .again = p->effect != PIPE_UNCHANGED,
                                           .answer = p->more != NULL ? p->more->answer : NULL,
                                           .deadline_ms = env_mono_ms(p->worker->env) + try_ms(p),
-                                          .waits = pipe_block_ms(p) != 0,
+                                          .waits = ends_with_client(p),
                                           .done = on_forwarded};
     p->request->forward(p->request, p->forward);
     return PIPE_PENDING;

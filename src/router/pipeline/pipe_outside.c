@@ -96,7 +96,7 @@ static void run_outside(struct env_work *work)
 enum pipe_phase pipe_outside(struct pipe *p)
 {
     ASSERT(p->verdict == ST_OK);
-    if (p->request->watch != NULL && pipe_has_flag(p, ROUTE_LONG))
+    if (p->request->watch != NULL && p->req.route->ends_with_client)
         p->request->watch(p->request);
     start(p, run_outside);
     return PIPE_PENDING;

@@ -185,3 +185,9 @@ unsigned route_caps(const struct route *route, enum http_method method)
     ASSERT(caps != 0);
     return caps | ((route->flags & ROUTE_SUDO) != 0 ? CAP_SUDO : 0u);
 }
+
+bool route_is_of_secondary(const struct route *route)
+{
+    bool about_node = (route->flags & ROUTE_NODE) != 0 && route->auth == AUTH_NONE;
+    return about_node || (route->flags & (ROUTE_SECONDARY | ROUTE_DR_TOKEN)) != 0;
+}

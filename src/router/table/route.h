@@ -122,6 +122,9 @@ struct route {
     enum status (*prepare)(struct req *req);
     enum status (*outside)(struct req *req);
     enum status (*finish)(struct req *req);
+    /* `outside` ends when the client has gone (req_left.h). A node that forwards the request lets
+     * the active node know. */
+    bool ends_with_client;
     enum route_auth auth;
     const struct route_permission *permission; /* for a dialect with `authorise`; else NULL */
     unsigned caps;    /* bits of enum cap; 0: the capability that the method implies */
@@ -232,5 +235,9 @@ void route_methods_text(unsigned methods, char ret_text[ROUTE_METHODS_TEXT]);
 
 /* The capabilities that a row asks for; by default the capabilities that the method implies. */
 unsigned route_caps(const struct route *route, enum http_method method);
+
+/* Whether the nodes of a DR secondary serve the row: rows about the node that need no token, and
+ * those of disaster recovery. */
+bool route_is_of_secondary(const struct route *route);
 
 #endif

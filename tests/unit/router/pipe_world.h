@@ -107,6 +107,11 @@ static enum status outside(struct req *req)
 static const struct route test_routes[] = {
     {.method = METHOD_POST, .path = "once", .handler = run_once},
     {.method = METHOD_POST, .path = "out", .handler = run_add, .outside = outside},
+    {.method = METHOD_POST,
+     .path = "ends",
+     .handler = run_add,
+     .outside = outside,
+     .ends_with_client = true},
     {.method = METHOD_GET, .path = "out", .handler = run_count, .outside = outside},
     {.method = METHOD_POST, .path = "out-fail", .handler = run_stage_and_fail, .outside = outside},
     {.method = METHOD_GET, .path = "count", .handler = run_count},

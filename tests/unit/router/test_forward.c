@@ -453,6 +453,62 @@ static void a_request_given_up_while_it_is_proposed_is_not_proposed_again(void *
     assert_count("100");
 }
 
+static unsigned watched;
+
+static void count_watch(struct router_request *request)
+{
+    (void)request;
+    watched++;
+}
+
+static void handle_path(const char *path)
+{
+    watched = 0;
+    test_request_init(&given_up, METHOD_POST, path, NULL);
+    test_request_header(&given_up, "x-secrets-token", w.token);
+    given_up.request.watch = count_watch;
+    world_take(&w, &given_up);
+}
+
+static void work_that_ends_with_its_client_is_ended_on_the_active_node(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    w.forward_holds = true;
+    handle_path("/v1/test/ends");
+    clock_run(&w.env);
+    assert_non_null(w.forwarding);
+    assert_true(w.forwarding->waits);
+    given_up.request.end_wait(&given_up.request); /* as the transport does */
+    run_to_the_end();
+    assert_int_equal(given_up.http, 503);
+    assert_int_equal(w.forwards, 1);
+}
+
+static void other_work_outside_goes_on_without_its_client(void **ctx)
+{
+    (void)ctx;
+    world_standby(&w, true);
+    w.forward_holds = true;
+    handle_path("/v1/test/out");
+    clock_run(&w.env);
+    assert_non_null(w.forwarding);
+    assert_false(w.forwarding->waits);
+    env_post(&w.env.env, &w.forward_task);
+    run_to_the_end();
+}
+
+static void the_client_is_watched_where_work_ends_with_it(void **ctx)
+{
+    (void)ctx;
+    handle_path("/v1/test/ends");
+    run_to_the_end();
+    assert_int_equal(watched, 1);
+    handle_path("/v1/test/out");
+    run_to_the_end();
+    assert_int_equal(watched, 0);
+}
+
 static unsigned drops;
 
 static void dropped(struct reply_stream *stream)
@@ -766,6 +822,9 @@ int main(void)
         TEST(a_request_sent_to_another_node_may_have_been_executed),
         TEST(a_waiting_request_is_not_executed_once_it_was_given_up),
         TEST(a_request_given_up_while_it_is_proposed_is_not_proposed_again),
+        TEST(work_that_ends_with_its_client_is_ended_on_the_active_node),
+        TEST(other_work_outside_goes_on_without_its_client),
+        TEST(the_client_is_watched_where_work_ends_with_it),
         TEST(a_repeated_id_gets_the_reply_of_its_first_try),
         TEST(a_later_try_gets_the_reply_of_the_try_that_took_effect),
         TEST(a_later_try_that_fails_shuts_the_earlier_one_out),

@@ -168,6 +168,7 @@ static const struct route drill_routes[] = {
      .path = "replication/dr/secondary/drill",
      .handler = sys_dr_drill,
      .outside = drill_outside,
+     .ends_with_client = true,
      .flags = ROUTE_DR_TOKEN | ROUTE_ACTIVE | ROUTE_LONG,
      .body = &sys_dr_drill_schema,
      .reply = &sys_dr_drill_reply,
