@@ -110,8 +110,8 @@ static bool judge_known(struct dr_session *s, bool former, struct dr_refuse *ret
     return true;
 }
 
-static bool judge_at(struct dr_session *s, const struct store_pin *pin,
-                     struct dr_refuse *ret_refuse)
+bool dr_session_judge_at(struct dr_session *s, const struct store_pin *pin,
+                         struct dr_refuse *ret_refuse)
 {
     const struct dr_hello *hello = &s->hello;
     if (barrier_is_sealed(s->dr->host->barrier))
@@ -137,7 +137,7 @@ bool dr_session_judge(struct dr_session *s, struct dr_refuse *ret_refuse)
     s->role = (struct dr_role){.mode = DR_MODE_DISABLED};
     if (store_pin(rlog_store(s->dr->host->rlog), "dr session", DR_SEND_MS, &pin) != ST_OK)
         return refuse(ret_refuse, DR_REFUSE_BUSY, 0);
-    bool served = judge_at(s, &pin, ret_refuse);
+    bool served = dr_session_judge_at(s, &pin, ret_refuse);
     store_unpin(&pin);
     s->judged_ms = dr_conn_now_ms();
     return served;

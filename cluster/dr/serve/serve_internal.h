@@ -41,6 +41,9 @@ struct dr_session {
 
 /* Whether the secondary may be served now; else *ret_refuse says why, with a code that is not 0. */
 NODISCARD bool dr_session_judge(struct dr_session *s, struct dr_refuse *ret_refuse);
+/* The same by the state at a pin. */
+NODISCARD bool dr_session_judge_at(struct dr_session *s, const struct store_pin *pin,
+                                   struct dr_refuse *ret_refuse);
 /* Whether a stream may begin at the secondary's version, with the same answer. The state of this
  * node may be behind that of the node that the secondary followed before: then it is asked for
  * first. */

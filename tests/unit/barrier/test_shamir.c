@@ -2,6 +2,7 @@
 #include "barrier/shamir.h"
 #include "state/fake_env.h"
 #include "support.h"
+#include "text/encode.h"
 
 #include <string.h>
 
@@ -80,6 +81,21 @@ static void the_field_is_that_of_aes(void **state)
     }
 }
 
+/* A known answer: upstream's field, and the form of its shares with the point behind the values. */
+static void shares_in_the_form_of_upstream_are_combined(void **state)
+{
+    static const char *const texts[] = {"4cfd8d98df38cb81b218ec91443e630301",
+                                        "b4f024dfae2b65236b8d7c9b1088a7b87f",
+                                        "4316058aa4fb60d1fa86045c011f9592fe"};
+    uint8_t shares[3][17], back[16];
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        assert_status(text_hex_parse(bytes_str(texts[i]), shares[i]), ST_OK);
+    assert_status(shamir_combine(shares[0], 3, sizeof shares[0], back), ST_OK);
+    for (unsigned i = 0; i < sizeof back; i++)
+        assert_int_equal(back[i], i);
+}
+
 static void a_point_twice_or_at_zero_is_refused(void **state)
 {
     (void)state;
@@ -111,6 +127,7 @@ int main(void)
         cmocka_unit_test(every_choice_of_enough_shares_gives_the_secret),
         cmocka_unit_test(the_largest_split_has_255_different_points),
         cmocka_unit_test(the_field_is_that_of_aes),
+        cmocka_unit_test(shares_in_the_form_of_upstream_are_combined),
         cmocka_unit_test(a_point_twice_or_at_zero_is_refused),
         cmocka_unit_test(one_share_of_two_shows_nothing),
     };

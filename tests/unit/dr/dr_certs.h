@@ -28,20 +28,27 @@ static inline int64_t now_s(void)
     return (int64_t)time(NULL);
 }
 
-/* A certificate of the name `uri`, signed by `ca`; NULL: an authority of its own. */
-static inline void make_named(const char *uri, const struct cert_pair *ca, struct cert_pair *pair)
+/* A certificate of the name `uri`, signed by `ca`; NULL: an authority of its own. It ends an hour
+ * after `at_s`. */
+static inline void make_named_at(const char *uri, const struct cert_pair *ca, int64_t at_s,
+                                 struct cert_pair *pair)
 {
     const struct cert_san san = {CERT_SAN_URI, uri};
     const struct cert_request request = {.common_name = "test",
                                          .sans = &san,
                                          .n_sans = 1,
-                                         .not_before_s = now_s() - 3600,
-                                         .not_after_s = now_s() + 3600,
+                                         .not_before_s = at_s - 3600,
+                                         .not_after_s = at_s + 3600,
                                          .ca = ca == NULL,
                                          .server = ca != NULL,
                                          .client = ca != NULL};
     struct reason reason = {""};
     assert_status(cert_make(&request, ca, pair, &reason), ST_OK);
+}
+
+static inline void make_named(const char *uri, const struct cert_pair *ca, struct cert_pair *pair)
+{
+    make_named_at(uri, ca, now_s(), pair);
 }
 
 /* A key, and a certificate of the replication authority made at `at_s`. */

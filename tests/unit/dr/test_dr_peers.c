@@ -186,6 +186,20 @@ static void a_primary_that_is_no_node_is_refused(void **ctx)
     }
 }
 
+static void an_expired_primary_is_refused(void **ctx)
+{
+    struct tls_options options = port_options(&certs);
+    struct mesh_identity n1 = {DR_TEST_CLUSTER, "n1"};
+    CLEANUP(cert_pair_done) struct cert_pair old = {0};
+    char uri[MESH_URI_MAX];
+    (void)ctx;
+    mesh_uri(&n1, uri);
+    make_named_at(uri, &certs.cluster_ca, now_s() - 2 * 3600, &old);
+    options.cert.text = buf_bytes(&old.cert);
+    options.key.text = buf_bytes(&old.key);
+    assert_secondary_refuses(options, "certificate has expired");
+}
+
 static void a_primary_without_the_protocol_is_refused(void **ctx)
 {
     struct tls_options options = port_options(&certs);
@@ -209,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_secondary_without_the_protocol_is_refused),
         cmocka_unit_test(a_primary_of_another_authority_is_refused),
         cmocka_unit_test(a_primary_that_is_no_node_is_refused),
+        cmocka_unit_test(an_expired_primary_is_refused),
         cmocka_unit_test(a_primary_without_the_protocol_is_refused),
     };
     return cmocka_run_group_tests(tests, start, stop);
