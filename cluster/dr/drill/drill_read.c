@@ -8,11 +8,13 @@
 
 #include <stdio.h>
 
-/* Records of the barrier, which are not encrypted by a ring: they were opened before. */
+/* Values that no ring encrypts: records of the barrier, which were opened before, and the mark of a
+ * restore. */
 static bool is_raw(const struct store_item *item)
 {
     return item->value.len == 0 || bytes_eq(item->key, BYTES(BARRIER_SEAL)) ||
            bytes_eq(item->key, BYTES(BARRIER_KEYRING)) ||
+           bytes_eq(item->key, BYTES(STATE_RESTORED)) ||
            bytes_has_prefix(item->key, BYTES(BARRIER_LINKS));
 }
 
