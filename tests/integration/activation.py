@@ -103,12 +103,17 @@ def at_cluster_port(node, method, path, body=None):
         connection.close()
 
 
-def new_key():
-    """The public half of a new P-256 key, PEM."""
+def new_pair():
+    """A new P-256 key and its public half, PEM."""
     private = subprocess.run(["openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout"],
                              check=True, capture_output=True).stdout
-    return subprocess.run(["openssl", "pkey", "-pubout"], input=private, check=True,
-                          capture_output=True).stdout.decode()
+    public = subprocess.run(["openssl", "pkey", "-pubout"], input=private, check=True,
+                            capture_output=True).stdout
+    return private.decode(), public.decode()
+
+
+def new_key():
+    return new_pair()[1]
 
 
 def claim(bundle, **over):

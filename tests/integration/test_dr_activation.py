@@ -2,6 +2,9 @@
 
 import base64
 import re
+import socket
+import ssl
+import struct
 import subprocess
 import time
 
@@ -9,8 +12,8 @@ import pytest
 
 from activation import (
     BOOTSTRAP, DR, ENABLE, TOKEN, UNWRAP, UPDATE, api, at_cluster_port, await_mode, become_primary,
-    call, ca_of, claim, claims_of, enable, error, make_token, new_key, operation_token, status,
-    unwrap, with_der_signature, wrapped,
+    call, ca_of, claim, claims_of, enable, error, make_token, new_key, new_pair, operation_token,
+    status, unwrap, with_der_signature, wrapped,
 )
 from cluster import Keyless, Recoverable
 from test_shamir import SHAMIR
@@ -183,6 +186,53 @@ def test_any_node_takes_the_second_step_and_a_repeated_request(primary):
     for method, path in (("GET", BOOTSTRAP), ("POST", TOKEN), ("POST", f"{BOOTSTRAP}/x")):
         got, body = at_cluster_port(primary.nodes[0], method, path, {})
         assert got == 403, (method, path, body)
+
+
+STREAM, WELCOME, REFUSE, FEATURE = 1, 16, 17, 6  # of cluster/dr/WIRE.md
+
+
+def greet(node, identity, set_id, name, feature, position):
+    """Say HELLO for a stream as a secondary; returns type and payload of the reply."""
+    context = ssl.create_default_context(cafile=str(node.cluster.dir / "tls" / "ca.pem"))
+    context.check_hostname = False
+    context.set_alpn_protocols(["holdfast-dr/1"])
+    context.load_cert_chain(identity)
+    hello = struct.pack("<HHB16sQQQB", 1, feature, STREAM, set_id, 1, position, 0, len(name)) + name
+    with socket.create_connection(("127.0.0.1", node.cluster_port), timeout=60) as raw, \
+            context.wrap_socket(raw) as connection, connection.makefile("rb") as replies:
+        connection.sendall(struct.pack("<IB", len(hello), 1) + hello)
+        size, kind = struct.unpack("<IB", replies.read(5))
+        return kind, replies.read(size)
+
+
+def test_an_older_build_is_refused_as_a_secondary_and_a_newer_one_is_not(primary, tmp_path):
+    """By the level that its HELLO names. Every build that knows disaster recovery has the level of
+    this build or a higher one, so no program can play the older one: test_upgrade.py has the one
+    before, which knows none."""
+    node, level = primary.active(), primary.feature_level()[0]
+    private, public = new_pair()
+    bundle = unwrap(node, make_token(primary, "older"))
+    got, body = at_cluster_port(node, "POST", BOOTSTRAP, claim(bundle, public_key=public))
+    assert got == 200, body
+    identity = tmp_path / "identity.pem"
+    identity.write_text(private + body["certificate"])
+    text = subprocess.run(["openssl", "x509", "-noout", "-ext", "subjectAltName"], check=True,
+                          input=body["certificate"], capture_output=True, text=True).stdout
+    set_id = bytes.fromhex(re.search(r"/dr/([0-9a-f]{32})/1/older", text)[1])
+
+    def refused():
+        text = node.call("GET", "/v1/sys/metrics?format=prometheus").body.decode()
+        return float(re.search(r'holdfast_dr_refusals_total\{reason="feature"\} (\S+)', text)[1])
+
+    before = refused()
+    kind, payload = greet(node, identity, set_id, b"older", level - 1, body["version"])
+    assert kind == REFUSE and payload[0] == FEATURE
+    assert refused() == before + 1
+    for feature in (level, level + 1, 1000):
+        kind, payload = greet(node, identity, set_id, b"older", feature, body["version"])
+        assert kind == WELCOME, payload
+    assert refused() == before + 1
+    call(node, "POST", REVOKE, {"id": "older"}, status=204)
 
 
 def test_the_second_step_is_limited_in_rate(fresh):
