@@ -2,7 +2,9 @@
 
 import json
 import os
+import socketserver
 import subprocess
+import threading
 import time
 
 import pytest
@@ -175,6 +177,76 @@ def test_an_audit_device_that_cannot_open_here_blocks(pair):
     assert told["passed"]  # the device of the configuration file works
     primary.audit.unlink()
     moved.rename(primary.audit)
+
+
+class Deaf(One):
+    """A cluster whose only audit device is one of the replicated state."""
+
+    audited = False
+
+
+class Drain(socketserver.BaseRequestHandler):
+    def handle(self):
+        while self.request.recv(65536):
+            pass
+
+
+class Receiver(socketserver.ThreadingTCPServer):
+    """Takes audit records. Its connections outlive it."""
+
+    allow_reuse_address = daemon_threads = True
+    block_on_close = False
+
+    def __enter__(self):
+        threading.Thread(target=self.serve_forever).start()
+        return self
+
+    def __exit__(self, *error):
+        self.shutdown()
+        self.server_close()
+
+
+def test_without_an_audit_device_a_secondary_follows_but_takes_no_dr_call():
+    """A call that changes roles would leave no record; so the device must open here first. The
+    receiver goes on for the primary, and is gone for a secondary that starts."""
+    with Deaf() as primary, Deaf() as secondary:
+        become_primary(primary)
+        receiver = Receiver(("127.0.0.1", 0), Drain)
+        address = "127.0.0.1:%d" % receiver.server_address[1]
+        body = {"type": "socket", "options": {"address": address, "socket_type": "tcp"}}
+        with receiver:
+            call(primary.node, "PUT", "/v1/sys/audit/only", body, status=204)
+            follow(primary, secondary, "b")
+            await_equal(primary, secondary)
+            token = operation_token(secondary.nodes, primary.recovery_keys)
+        body = {"dr_operation_token": token}
+        secondary.node.kill()
+        secondary.node.start()
+        secondary.await_until(lambda: seen(secondary.node).get("state") == "stream-wals")
+        call(primary.node, "PUT", "/v1/kv/after", {"x": "1"}, status=204)
+        await_equal(primary, secondary)
+        before = status(secondary.node)
+        for path, more in ((PROMOTE, {"preflight": True}), (PROMOTE, {"force": True}), (DRILL, {}),
+                           (f"{DR}/secondary/recover", {})):
+            told = secondary.node.call("POST", path, body | more, token="")
+            error(told, 500, "could not be recorded by any audit device")
+        begin = f"{DR}/secondary/generate-operation-token/attempt"
+        error(secondary.node.call("POST", begin, {}, token=""), 500, "could not be recorded")
+        after = status(secondary.node)
+        assert after["mode"] == "secondary" and after["state"] == "stream-wals"
+        assert after["epoch"] == before["epoch"]
+        assert address in secondary.node.log_text()
+
+        def checks():
+            told = secondary.node.call("POST", PROMOTE, body | {"preflight": True}, token="")
+            if told.status != 200:
+                return {}
+            return {c["check"]: c["result"] for c in told.data["checks"]}
+
+        with Receiver(receiver.server_address, Drain):
+            secondary.await_until(lambda: checks().get("audit") == "ok")
+            told = secondary.node.call("POST", PROMOTE, body | {"force": True}, token="")
+            assert told.status == 200 and told.json["complete"], told.body
 
 
 def test_a_drill_names_a_flipped_bit(pair):
