@@ -1,6 +1,7 @@
 """Changes of roles while nodes end: each step is done or can be repeated, and what was confirmed is
 there."""
 
+import concurrent.futures
 import os
 import re
 import subprocess
@@ -9,7 +10,9 @@ import time
 
 import pytest
 
-from activation import DR, await_mode, become_primary, call, make_token, operation_token, status
+from activation import (
+    DR, await_mode, become_primary, call, error, make_token, operation_token, status,
+)
 from cluster import HOLDFAST, PATIENCE_S
 from dr_link import TO_SECONDARY, Link
 from test_dr_faults import Load, follow, linked
@@ -112,6 +115,39 @@ def comes_back(a, b, lost):
             "file": told["lost_writes_file"]}
     read = call(a.node, "POST", f"{DR}/secondary/lost-writes", body, "").data
     assert len([w for w in read["writes"] if w["decrypted"]]) == len(read["writes"]) > 0
+
+
+def test_a_write_that_waits_for_a_secondary_is_told_that_its_primary_was_superseded():
+    """In sync mode: no secondary has the write when another cluster's epoch is heard."""
+    with Link() as link, linked(link) as a, One() as b:
+        become_primary(a)
+        follow(a, b, "b")
+        await_state(b, "stream-wals")
+        await_equal(a, b)
+        body = {"sync": True, "sync_timeout_ms": 5000}
+        call(a.node, "POST", f"{DR}/primary/settings", body, status=204)
+
+        def is_confirmed():
+            told = call(a.node, "PUT", "/v1/kv/shipped", {"x": "1"}, status=204)
+            return told.headers.get("X-Replication-Confirmed") == "true"
+
+        a.await_until(is_confirmed)
+        link.cut()
+        promote(b.node, operation_token(b.nodes, a.recovery_keys), force=True)
+        await_mode(b, "primary")
+        b.token = a.token
+        b.await_up()
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            reply = pool.submit(a.node.call, "PUT", "/v1/kv/held", {"x": "1"})
+            a.await_until(lambda: a.node.metric("holdfast_dr_sync_mode_waiting") == 1)
+            link.heal()
+            told = reply.result()
+        error(told, 500, "the change was made here", "it may be lost")
+        assert "X-Replication-Confirmed" not in told.headers
+        a.await_until(lambda: "superseded" in seen(a.node).get("reason", ""))
+        error(a.node.call("PUT", "/v1/kv/late", {"x": "1"}), 503, "superseded")
+        assert call(b.node, "GET", "/v1/kv/shipped").data == {"x": "1"}
+        assert b.node.call("GET", "/v1/kv/held").status == 404
 
 
 class Turn:
