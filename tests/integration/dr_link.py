@@ -21,6 +21,8 @@ class Link:
         self.delay_s = 0     # of each piece
         self.rate = 0        # bytes a second and direction; 0: any
         self.losses = 0      # how often a connection breaks, of 1 a piece
+        self.flips = 0       # pieces of which a bit is flipped
+        self.accepted = 0    # connections
         self.passed = {TO_PRIMARY: 0, TO_SECONDARY: 0}
         self.random = random.Random(7)
         self.open = set()
@@ -43,6 +45,7 @@ class Link:
                 near.close()
                 continue
             far.settimeout(None)
+            self.accepted += 1
             self.open |= {near, far}
             for a, b, way in ((near, far, TO_PRIMARY), (far, near, TO_SECONDARY)):
                 thread = threading.Thread(target=self.pump, args=(a, b, way), daemon=True)
@@ -54,6 +57,10 @@ class Link:
             while piece := source.recv(4096 if self.rate else 65536):
                 while way in self.held and not self.ended:
                     time.sleep(0.01)
+                if self.flips > 0 and way == TO_SECONDARY:
+                    self.flips -= 1
+                    at = len(piece) // 2
+                    piece = piece[:at] + bytes([piece[at] ^ 8]) + piece[at + 1:]
                 if self.losses and self.random.random() < self.losses:
                     break
                 if self.delay_s or self.rate:

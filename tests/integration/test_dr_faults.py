@@ -152,6 +152,18 @@ def test_a_bad_line_loses_nothing(pair, kind):
     await_equal(primary, secondary)
 
 
+def test_a_bit_that_is_flipped_on_the_way_ends_the_connection_alone(pair):
+    primary, secondary = pair
+    link = primary.link
+    with Load(primary, "flipped") as load:
+        for _ in range(5):
+            accepted, link.flips = link.accepted, 2
+            secondary.await_until(lambda: link.flips <= 0 and link.accepted > accepted)
+            load.await_more(20)
+    await_equal(primary, secondary)
+    assert seen(secondary.node)["repaired_differences"] == 0  # nothing of it was believed
+
+
 def test_two_new_root_keys_while_the_secondary_is_away(pair):
     primary, secondary = pair
     primary.link.cut()
