@@ -7,6 +7,7 @@ import time
 
 import golden
 import recorder
+from activation import become_primary, enable, make_token, status
 from cluster import HOLDFAST, PATIENCE_S, STEADY, TOP, Recoverable
 from writers import SEED, Repeater
 
@@ -237,3 +238,23 @@ def test_no_acknowledged_write_is_lost_while_nodes_are_replaced():
         assert [metric(cluster, node, "holdfast_feature_level") for node in cluster.nodes] == [LEVEL] * 3
         refuse_older(cluster, older)
         check_writes(cluster, writers)
+
+
+def test_the_previous_build_cannot_be_a_secondary():
+    """It knows no disaster recovery. Its refusal leaves the primary and the token as they were."""
+    made = Older(size=1, program=previous_program())
+    del recorder.clusters[made.nodes[0].client_port]
+    with Recoverable(size=1) as primary, made as older, Recoverable(size=1) as newer:
+        become_primary(primary)
+        token = make_token(primary, "b")
+        told = enable(older.nodes[0], token, primary)
+        assert told.status in (404, 501), told.body
+        assert older.nodes[0].call("GET", "/v1/sys/replication/dr/status").data == {
+            "mode": "disabled"}
+        seen = status(primary.nodes[0])
+        assert seen["known_secondaries"] == ["b"] and seen["secondaries"] == []
+        assert older.nodes[0].call("PUT", "/v1/kv/mine", {"x": "1"}).status == 204
+        newer.await_feature_level()
+        told = enable(newer.nodes[0], token, primary)
+        assert told.status == 200, told.body
+        newer.await_until(lambda: status(newer.nodes[0])["state"] == "stream-wals")
