@@ -1,5 +1,5 @@
-"""Rows of disaster recovery: dr, drlag, drsync, drpromote. Both clusters of the pair, six nodes, run on
-this machine."""
+"""Rows of disaster recovery: dr, drhold, drlag, drsync, drpromote. Both clusters of the pair, six
+nodes, run on this machine."""
 
 import contextlib
 import functools
@@ -174,6 +174,46 @@ def row_dr():
     rates = [measure.medians(samples, side, "rate")[0] for side in ("attached", "alone")]
     result("dr", measure.ratios(samples, "attached", "alone"), "of-alone", 0.8, 0.95,
            detail=f"KV v2 writes/s attached {rates[0]:.0f}, alone {rates[1]:.0f}")
+
+
+def set_sync_mode(p, on):
+    """Returns when writes wait for the secondary as the setting says."""
+    body = {"sync": on, "sync_timeout_ms": 5000}
+    call(p.primary.active(), "POST", f"{DR}/primary/settings", body, status=204)
+
+    def follows():
+        told = p.primary.active().call("PUT", "/v1/kv2/data/sync", json.loads(load.VALUE2),
+                                       p.primary.client)
+        assert told.status == 200, told.body
+        return told.headers.get("X-Replication-Confirmed") == ("true" if on else None)
+
+    p.primary.await_until(follows)
+
+
+def row_drhold():
+    """Sync mode: the reply to a write waits for the secondary."""
+    p = pair()
+    a = p.primary.active()
+    put = load.kv2_put(p.primary.client)
+    mine, _ = halves()
+
+    def write(on):
+        await_caught_up(p.primary, p.secondary)
+        set_sync_mode(p, on)
+        falls = a.metric("holdfast_dr_sync_mode_falls_total")
+        with on_processors(mine):
+            found = load.wrk(a.url, put)
+        assert a.metric("holdfast_dr_sync_mode_falls_total") == falls, "some writes did not wait"
+        return found
+
+    samples = measure.rounds("drhold", {"sync": functools.partial(write, True),
+                                        "async": functools.partial(write, False)}, ceiling)
+    set_sync_mode(p, False)
+    rate, p50, p99 = measure.medians(samples, "sync", "rate", "p50_ms", "p99_ms")
+    alone = measure.medians(samples, "async", "rate", "p50_ms", "p99_ms")
+    result("drhold", measure.ratios(samples, "sync", "async"), "of-async",
+           detail=f"KV v2 writes/s in sync mode {rate:.0f}, p50 {p50:.1f} ms, p99 {p99:.1f} ms; without "
+           f"{alone[0]:.0f}, p50 {alone[1]:.1f} ms, p99 {alone[2]:.1f} ms")
 
 
 class Lag(threading.Thread):
