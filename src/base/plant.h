@@ -83,6 +83,7 @@
     X(WORKER_OLD_POLICY, "a worker reads by the policies that it compiled for an earlier state") \
     X(GAVE_UP_TOO_LATE, "a client hears that nothing was changed while its write commits")       \
     X(SEALED_ANSWERS, "a sealed node hands requests to the active node")                         \
+    X(SYNC_SKIPPED, "writes of the log end in the page cache, without a sync")                   \
     X(LIST_SKIPS, "a page leaves out names that begin with the last name of the page before")    \
     X(DRAIN_CUTS, "a node that stops cuts off the requests in progress")                         \
     X(QUOTA_TWICE, "a forwarded request is counted by the active node too")

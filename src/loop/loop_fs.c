@@ -2,6 +2,7 @@
  * may have dropped the dirty pages, and a second sync would wrongly succeed. */
 #include "loop/loop_fs.h"
 #include "base/mem.h"
+#include "base/plant.h"
 #include "base/trace.h"
 
 #include <dirent.h>
@@ -90,7 +91,7 @@ static int open_flags(unsigned flags)
     int to = (flags & FS_WRITE) == 0 ? O_RDONLY : (flags & FS_READ) != 0 ? O_RDWR : O_WRONLY;
     to |= (flags & FS_CREATE) != 0 ? O_CREAT : 0;
     to |= (flags & FS_EXCL) != 0 ? O_EXCL : 0;
-    to |= (flags & FS_DSYNC) != 0 ? O_DSYNC : 0;
+    to |= (flags & FS_DSYNC) != 0 && !planted(PLANT_SYNC_SKIPPED) ? O_DSYNC : 0;
     return to;
 }
 
@@ -151,7 +152,7 @@ static enum status disk_open(struct fs *fs, const char *path, unsigned flags,
 {
     ASSERT((flags & (FS_READ | FS_WRITE)) != 0);
     TRY(disk_open_raw(fs, path, open_flags(flags), ret_file));
-    if ((flags & FS_DIRECT) != 0)
+    if ((flags & FS_DIRECT) != 0 && !planted(PLANT_SYNC_SKIPPED))
         go_direct(fs, CONTAINER_OF(*ret_file, struct disk_file, file), path);
     return ST_OK;
 }
