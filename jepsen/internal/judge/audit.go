@@ -15,7 +15,8 @@ import (
 //   - what was acknowledged has the records of one request: the request and the reply;
 //   - what has taken effect has the record of the request, also if nobody heard the reply;
 //   - no node has a record twice;
-//   - a request that was answered at once is recorded by one node: no node has given it up before;
+//   - a request that was answered at once is recorded by one node: no node has given it up before. Not where a
+//     device may fail: a node gives the request to another one then, and may have recorded it in part;
 //   - where nodes only ended in order, the reply of every request that was recorded with its reply has
 //     arrived: a node answers what it has begun.
 func Audit(h *history.History) (v Verdict) {
@@ -36,7 +37,7 @@ func Audit(h *history.History) (v Verdict) {
 		}
 	}
 	acknowledged, quick := 0, 0
-	orderly := endedInOrder(h)
+	orderly, sound := endedInOrder(h), !devicesMayFail(h)
 	for _, o := range h.Ops {
 		if o.F != "write" && o.F != "read" {
 			continue
@@ -49,7 +50,7 @@ func Audit(h *history.History) (v Verdict) {
 			v.add("effect without a record", o.Key, o)
 		case both && orderly && Lost(o):
 			v.add("cut off", "the node has recorded the reply of "+o.Key, append([]*history.Op{o}, trails[o.Key]...)...)
-		case o.Type == history.OK && requests > 1 && atOnce(o):
+		case o.Type == history.OK && requests > 1 && sound && atOnce(o):
 			v.add("recorded as several requests", o.Key, append([]*history.Op{o}, trails[o.Key]...)...)
 		}
 		if o.Type == history.OK {
@@ -112,4 +113,15 @@ func endedInOrder(h *history.History) bool {
 		}
 	}
 	return true
+}
+
+// devicesMayFail says whether a fault may have kept an audit device of a node from taking a record.
+func devicesMayFail(h *history.History) bool {
+	for _, f := range h.Faults {
+		switch f.Fault {
+		case "audit-full", "audit-hang", "slow", "eio", "enospc", "torn", "full", "nth-call", "memory", "fds":
+			return true
+		}
+	}
+	return false
 }
