@@ -77,8 +77,8 @@ const (
 
 func (n *Node) markFile() string { return filepath.Join(n.diskDir(), "unsynced") }
 
-// CutPower ends the process and drops all that its disk was not told to sync. A file that nobody
-// synced must be gone afterwards: an error if it is not.
+// CutPower ends the process and drops every write that was not synced. A file that was written without
+// a sync must be gone afterwards; it is an error if the file is there.
 func (n *Node) CutPower() error {
 	if err := os.WriteFile(n.markFile(), []byte("not synced"), 0o600); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (n *Node) PowerUp() error {
 		return err
 	}
 	if text, err := os.ReadFile(n.markFile()); err == nil && len(text) > 0 {
-		return fmt.Errorf("the power cut of %s lost nothing: a file that nobody synced is there", n.Name)
+		return fmt.Errorf("the power cut of %s lost nothing: a file that was not synced is there", n.Name)
 	}
 	return n.Start()
 }

@@ -44,7 +44,7 @@ func openGroup() (dir string, end func()) {
 			err = remover.Start()
 		}
 		if err != nil {
-			_ = syscall.Rmdir(dir) // nobody is in it
+			_ = syscall.Rmdir(dir) // the group has no process left
 			continue
 		}
 		return dir, func() {

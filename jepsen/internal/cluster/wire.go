@@ -103,7 +103,7 @@ func (w *Wire) send(queue chan queued, to *os.File, frame []byte) {
 		}
 		if rand.Int31n(100) < w.reorder.Load() {
 			w.harmed.Add(1)
-			time.AfterFunc(overtaken, func() { _, _ = to.Write(frame) }) // as above
+			time.AfterFunc(overtaken, func() { _, _ = to.Write(frame) }) // a device that is down loses packets
 			return
 		}
 		if rand.Int31n(100) < w.duplicate.Load() {

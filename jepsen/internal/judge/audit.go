@@ -13,7 +13,7 @@ import (
 // request), and "list" tells which writes have taken effect (Names).
 //
 //   - what was acknowledged has the records of one request: the request and the reply;
-//   - what has taken effect has the record of the request, also if nobody heard the reply;
+//   - what has taken effect has the record of the request, also if the reply was lost;
 //   - no node has a record twice;
 //   - a request that was answered at once is recorded by one node: no node has given it up before. Not where a
 //     device may fail: a node gives the request to another one then, and may have recorded it in part;

@@ -23,30 +23,8 @@ func generateMembers(seed int64) *history.History {
 
 func TestMembers(t *testing.T) {
 	judged(t, Members, generateMembers,
-		mutation{"a removed node serves", func(_ *rand.Rand, h *history.History) bool {
-			at := end(h)
-			h.Ops = append(h.Ops, &history.Op{Key: MemberKey("spare1"), F: "remove", Type: history.OK, Invoke: at + 1, Return: at + 2},
-				&history.Op{Key: MemberKey("spare1"), F: "serve", Type: history.OK, Value: 1, Invoke: at + 3, Return: at + 4})
-			return true
-		}},
-		mutation{"a removed node serves before it is admitted again", func(r *rand.Rand, h *history.History) bool {
-			for i, s := range h.Ops {
-				if s.F != "remove" {
-					continue
-				}
-				for _, o := range h.Ops[i:] {
-					if o.F == "admit" && o.Return > s.Return {
-						served := some(r, h, func(p *history.Op) bool { return p.F == "serve" && s.Before(p) && p.Return < o.Invoke })
-						if served != nil {
-							served.Value = 1
-							return true
-						}
-						break
-					}
-				}
-			}
-			return false
-		}},
+		mutation{"a removed node serves", servesAfter(MemberKey("spare1"), "remove")},
+		mutation{"a removed node serves before it is admitted again", servesBetween("remove", "admit")},
 		mutation{"stale: a member shows what another one replaced", func(r *rand.Rand, h *history.History) bool {
 			at := end(h)
 			for i, o := range []history.Op{{F: "write", Arg: 900}, {F: "write", Arg: 901}, {F: "read", Value: 900}} {

@@ -51,7 +51,7 @@ func moveKey(v *Verdict, key string, ops []*history.Op) (moves int) {
 	return moves
 }
 
-// placeModel: 0 is a mount that nobody has made yet.
+// placeModel: 0 is a mount that was not made yet.
 func placeModel() porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return int64(0) },

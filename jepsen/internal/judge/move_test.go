@@ -38,7 +38,7 @@ func generateMove(seed int64) *history.History {
 	return w.history()
 }
 
-// movedAtEnd adds a move to a place whose outcome nobody heard, then reads of that place.
+// movedAtEnd adds a move to a place whose reply was lost, then reads of that place.
 func movedAtEnd(h *history.History, to int64, reads ...int64) {
 	at := end(h)
 	h.Ops = append(h.Ops, &history.Op{Key: "m", F: "move", Type: history.Info, Arg: to, Invoke: at + 1, Return: history.Open})

@@ -338,32 +338,42 @@ func generateSeal(seed int64) *history.History {
 	return w.history()
 }
 
-func TestSeal(t *testing.T) {
-	judged(t, Seal, generateSeal,
-		mutation{"served while sealed", func(_ *rand.Rand, h *history.History) bool {
-			at := end(h)
-			h.Ops = append(h.Ops, &history.Op{Key: SealKey("node1"), F: "seal", Type: history.OK, Invoke: at + 1, Return: at + 2},
-				&history.Op{Key: SealKey("node1"), F: "serve", Type: history.OK, Value: 1, Invoke: at + 3, Return: at + 4})
-			return true
-		}},
-		mutation{"served in the middle", func(r *rand.Rand, h *history.History) bool {
-			for i, s := range h.Ops {
-				if s.F != "seal" {
-					continue
-				}
-				for _, o := range h.Ops[i:] {
-					if o.F == "unseal" && o.Return > s.Return {
-						served := some(r, h, func(p *history.Op) bool { return p.F == "serve" && s.Before(p) && p.Return < o.Invoke })
-						if served != nil {
-							served.Value = 1
-							return true
-						}
-						break
+// servesAfter lets a node serve once more at the end, after an operation that ends its service.
+func servesAfter(key, ending string) func(*rand.Rand, *history.History) bool {
+	return func(_ *rand.Rand, h *history.History) bool {
+		at := end(h)
+		h.Ops = append(h.Ops, &history.Op{Key: key, F: ending, Type: history.OK, Invoke: at + 1, Return: at + 2},
+			&history.Op{Key: key, F: "serve", Type: history.OK, Value: 1, Invoke: at + 3, Return: at + 4})
+		return true
+	}
+}
+
+// servesBetween lets a node serve between an operation that ends its service and one that begins it again.
+func servesBetween(ending, beginning string) func(*rand.Rand, *history.History) bool {
+	return func(r *rand.Rand, h *history.History) bool {
+		for i, s := range h.Ops {
+			if s.F != ending {
+				continue
+			}
+			for _, o := range h.Ops[i:] {
+				if o.F == beginning && o.Return > s.Return {
+					served := some(r, h, func(p *history.Op) bool { return p.F == "serve" && s.Before(p) && p.Return < o.Invoke })
+					if served != nil {
+						served.Value = 1
+						return true
 					}
+					break
 				}
 			}
-			return false
-		}},
+		}
+		return false
+	}
+}
+
+func TestSeal(t *testing.T) {
+	judged(t, Seal, generateSeal,
+		mutation{"served while sealed", servesAfter(SealKey("node1"), "seal")},
+		mutation{"served in the middle", servesBetween("seal", "unseal")},
 	)
 }
 

@@ -24,7 +24,7 @@ func Quota(h *history.History) (v Verdict) {
 	unexpected(&v, h)
 	nodes := map[string][]*history.Op{}
 	for _, o := range h.Ops {
-		if o.F == "ask" && o.Node != "front" { // behind a load balancer nobody knows which node it was
+		if o.F == "ask" && o.Node != "front" { // a load balancer does not tell which node answered
 			nodes[o.Node] = append(nodes[o.Node], o)
 		}
 	}

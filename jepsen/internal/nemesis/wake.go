@@ -10,7 +10,7 @@ import (
 const asleep = 2500 * time.Millisecond
 
 // wake lets the active node sleep until another one leads. When it wakes up it is still cut off, so
-// nobody tells it.
+// it does not hear of the new leader.
 var wake = &Nemesis{
 	Name: "wake", Does: "the active node is cut off and paused, and goes on while it is still cut off", Links: true,
 	Longest: 1500 * time.Millisecond,
