@@ -62,7 +62,7 @@ def overrun(node):
 
 def first_bytes(node):
     """Bytes of content of the first sync, as the primary's log tells."""
-    return int(re.search(r"syncs to version \d+: \d+ keys, (\d+) bytes", node.log_text())[1])
+    return int(re.search(r"got version \d+: (\d+) bytes", node.log_text())[1])
 
 
 def catch_up(primary, secondary, count):

@@ -344,7 +344,6 @@ static bool take_version(struct reader *r, struct dr_frame *f)
 static void put_sync_begin(const struct dr_frame *f, struct buf *out)
 {
     buf_add_u64(out, f->sync_begin.version);
-    buf_add_u64(out, f->sync_begin.bytes);
     buf_add_u64(out, f->sync_begin.keys);
     put_ms(out, f->sync_begin.time_ms);
 }
@@ -352,7 +351,6 @@ static void put_sync_begin(const struct dr_frame *f, struct buf *out)
 static bool take_sync_begin(struct reader *r, struct dr_frame *f)
 {
     f->sync_begin.version = reader_u64(r);
-    f->sync_begin.bytes = reader_u64(r);
     f->sync_begin.keys = reader_u64(r);
     return take_ms(r, &f->sync_begin.time_ms);
 }
@@ -490,7 +488,7 @@ static const struct dr_type_row type_rows[] = {
     [DR_WAL] = {DR_PRIMARY, WAL_HEAD + DR_RAW_MAX, put_wal, take_wal},
     [DR_TOO_OLD] = {DR_PRIMARY, 8, put_version, take_version},
     [DR_CHECKPOINT] = {DR_PRIMARY, 8, put_version, take_version},
-    [DR_SYNC_BEGIN] = {DR_PRIMARY, 32, put_sync_begin, take_sync_begin},
+    [DR_SYNC_BEGIN] = {DR_PRIMARY, 24, put_sync_begin, take_sync_begin},
     [DR_SYNC_DATA] = {DR_PRIMARY, SYNC_HEAD + DR_RAW_MAX, put_sync_data, take_sync_data},
     [DR_SYNC_END] = {DR_PRIMARY, 44, put_sync_end, take_sync_end},
     [DR_PONG] = {DR_PRIMARY, 57 + VARINT_MAX + DR_URL_MAX - 1 + ADDRESSES_BYTES_MAX, put_pong,

@@ -152,8 +152,7 @@ struct dr_checkpoint {
 
 struct dr_sync_begin {
     uint64_t version; /* pinned version that the sync carries */
-    uint64_t bytes;   /* bytes of content that follow */
-    uint64_t keys;    /* number of keys in them */
+    uint64_t keys;    /* number of keys in that version */
     int64_t time_ms;  /* cluster time of the version, since 1970 */
 };
 

@@ -120,18 +120,18 @@ static enum status diff_serve(struct diff *d)
     d->out.dump.parted = true;
     d->out.dump.parts = d->parts.parts;
     d->out.dump.n_parts = d->parts.n;
-    TRY(dr_outgoing_write(&d->out));
     trace(TRACE_INFO, "dr",
           "secondary %s at %s syncs the difference to version %" PRIu64 ": %" PRIu64
-          " questions, %zu places, %" PRIu64 " bytes",
-          s->peer.name.id, dr_conn_address(s->conn), d->out.dump.version, d->asked, d->parts.n,
-          d->out.bytes);
+          " questions, %zu places",
+          s->peer.name.id, dr_conn_address(s->conn), d->out.dump.version, d->asked, d->parts.n);
     return dr_outgoing_send(&d->out);
 }
 
 enum status dr_session_diff(struct dr_session *s)
 {
-    struct diff d = {.out = {.s = s}, .room = mem_alloc(DR_RAW_MAX)};
+    struct diff d = {.room = NULL};
+    TRY(dr_outgoing_init(&d.out, s));
+    d.room = mem_alloc(DR_RAW_MAX);
     enum status st = d.room != NULL ? diff_serve(&d) : ST_NOMEM;
     dr_outgoing_done(&d.out);
     dr_diff_parts_done(&d.parts);

@@ -75,16 +75,24 @@ struct dr_outgoing {
     struct rlog_machine_dump dump;
     bool pinned;
     struct fs_file *file;
-    uint64_t bytes, keys, credit;
+    uint64_t keys, credit;
+    /* Of the thread that writes the file, while it runs. */
     uint32_t crc;
     uint8_t root[DR_ROOT_BYTES]; /* of the whole replicated state */
+    atomic_bool given_up;        /* the session failed: the writer ends early */
+    pthread_mutex_t lock;        /* guards what follows */
+    pthread_cond_t more;         /* `bytes` or `written` has changed */
+    uint64_t bytes;              /* in the file */
+    bool written;                /* the writer has ended, as `st` says */
+    enum status st;
 };
+/* Afterwards dr_outgoing_done is due. ST_NOMEM. */
+NODISCARD enum status dr_outgoing_init(struct dr_outgoing *y, struct dr_session *s);
 /* Make the file, and pin the newest version. ST_CLOSED, ST_BUSY; else as fs_open. */
 NODISCARD enum status dr_outgoing_pin(struct dr_outgoing *y);
 void dr_outgoing_unpin(struct dr_outgoing *y);
-/* Write what y->dump names, and unpin. ST_NO_SPACE; else as fs_write_at. */
-NODISCARD enum status dr_outgoing_write(struct dr_outgoing *y);
-/* Send the file, and wait until the secondary closes the connection. Statuses as dr_conn_send. */
+/* Write what y->dump names into the file, unpin, and send the file meanwhile; wait until the
+ * secondary closes the connection. ST_NO_SPACE; else as fs_write_at and dr_conn_send. */
 NODISCARD enum status dr_outgoing_send(struct dr_outgoing *y);
 void dr_outgoing_done(struct dr_outgoing *y);
 

@@ -95,9 +95,9 @@ static const struct golden_frame golden_frames[] = {
     {.frame = {.type = DR_CHECKPOINT, .checkpoint = {60}},
      GOLDEN("\x08\0\0\0\x14"
             "\x3c\0\0\0\0\0\0\0")},
-    {.frame = {.type = DR_SYNC_BEGIN, .sync_begin = {99, 0x10000, 12, 1000}},
-     GOLDEN("\x20\0\0\0\x15"
-            "\x63\0\0\0\0\0\0\0\0\0\1\0\0\0\0\0"
+    {.frame = {.type = DR_SYNC_BEGIN, .sync_begin = {99, 12, 1000}},
+     GOLDEN("\x18\0\0\0\x15"
+            "\x63\0\0\0\0\0\0\0"
             "\x0c\0\0\0\0\0\0\0\xe8\3\0\0\0\0\0\0")},
     {.frame = {.type = DR_SYNC_DATA,
                .sync_data = {0x100, {40, true, {(const uint8_t *)"lz4 lz4", 7}}}},

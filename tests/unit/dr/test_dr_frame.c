@@ -122,7 +122,7 @@ static void a_length_above_the_types_is_refused(void **ctx)
         {DR_WAL, 1048576 + 29},
         {DR_TOO_OLD, 8},
         {DR_CHECKPOINT, 8},
-        {DR_SYNC_BEGIN, 32},
+        {DR_SYNC_BEGIN, 24},
         {DR_SYNC_DATA, 1048576 + 13},
         {DR_SYNC_END, 44},
         {DR_PONG, 4477},
@@ -188,7 +188,7 @@ static void fields_out_of_bounds_are_refused(void **ctx)
         {DR_WAL, 24, 1, "\2"},                                   /* no such form */
         {DR_WAL, 25, 4, "\0\0\0\0"},                             /* no content */
         {DR_WAL, 25, 4, "\1\0\20\0"},                            /* above 1 MiB */
-        {DR_SYNC_BEGIN, 24, 8, "\xff\xff\xff\xff\xff\xff\xff\xff"}, /* a negative time */
+        {DR_SYNC_BEGIN, 16, 8, "\xff\xff\xff\xff\xff\xff\xff\xff"}, /* a negative time */
         {DR_SYNC_DATA, 0, 8, "\xff\xff\xff\xff\xff\xff\xff\xff"},   /* an offset that wraps */
         {DR_SYNC_DATA, 8, 1, "\2"},                                 /* no such form */
         {DR_PONG, 56, 1, "\10"},                                    /* no such flag */
