@@ -1,8 +1,10 @@
 #include "base/mem.h"
+#include "base/macros.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static _Thread_local uint64_t fail_countdown, fail_must_countdown;
 
@@ -64,6 +66,37 @@ void *mem_must_realloc(void *old, size_t size)
 {
     return must(counted_down(&fail_must_countdown) ? NULL : realloc(old, size != 0 ? size : 1),
                 size);
+}
+
+static void *must_map(size_t size)
+{
+    void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return must(pages != MAP_FAILED ? pages : NULL, size);
+}
+
+void *mem_must_map(size_t size, bool huge)
+{
+    uint8_t *pages = must_map(size);
+    size_t off = -(uintptr_t)pages & (size - 1);
+    ASSERT(size >= 4096 && (size & (size - 1)) == 0);
+    if (off != 0) {
+        mem_unmap(pages, size);
+        pages = must_map(2 * size);
+        off = -(uintptr_t)pages & (size - 1);
+        if (off != 0)
+            mem_unmap(pages, off);
+        pages += off;
+        mem_unmap(pages + size, size - off);
+    }
+    if (huge)
+        (void)madvise(pages, size, MADV_HUGEPAGE); /* a kernel without them has others */
+    return pages;
+}
+
+void mem_unmap(void *pages, size_t size)
+{
+    int failed = munmap(pages, size);
+    ASSERT(failed == 0); /* whole pages that were mapped */
 }
 
 void mem_wipe(void *data, size_t size)

@@ -77,9 +77,9 @@ void store_free(struct store *store)
     if (store->ticking)
         env_timer_stop(store->env, &store->timer);
     store_stage_drop(store);
-    store_reclaim_done(&store->writer.reclaim);
     store_reclaim_free_tree(store->live.root);
-    mem_free(store->floor);
+    store_reclaim_free_tree(store->floor);
+    store_reclaim_done(&store->writer.reclaim);
     mem_free(store);
 }
 

@@ -4,10 +4,10 @@
 #include "store/store.h"
 
 #include <inttypes.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { VALUE_BYTES = 64, KEY_BYTES = 64, BATCH = 64 };
 
@@ -81,10 +81,21 @@ static void line(const char *what, double seconds, size_t n)
                  seconds * 1e9 / (double)n);
 }
 
+/* Bytes of memory that the process has. */
+static double resident(void)
+{
+    unsigned long long all, mine = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f == NULL || fscanf(f, "%llu %llu", &all, &mine) != 2)
+        abort();
+    (void)fclose(f); /* was only read */
+    return (double)mine * (double)sysconf(_SC_PAGESIZE);
+}
+
 static void bench_load(struct bench *b)
 {
     size_t key_bytes = 0;
-    size_t before = mallinfo2().uordblks;
+    double before = resident();
     double start = now_s();
     for (size_t i = 0; i < b->n; i++) {
         put(b, i);
@@ -98,10 +109,9 @@ static void bench_load(struct bench *b)
     store_stats(b->store, &stats);
     double content = (double)key_bytes / (double)b->n + (double)VALUE_BYTES;
     (void)printf(
-        "  bytes per key beyond key and value %7.0f (the allocator says %.0f), %.2f nodes\n",
+        "  bytes per key beyond key and value %7.0f (resident memory says %.0f), %.2f nodes\n",
         (double)stats.bytes / (double)b->n - content,
-        (double)(mallinfo2().uordblks - before) / (double)b->n - content,
-        (double)stats.nodes / (double)b->n);
+        (resident() - before) / (double)b->n - content, (double)stats.nodes / (double)b->n);
 }
 
 static void bench_overwrite(struct bench *b, const char *what)

@@ -362,6 +362,14 @@ with context.wrap_socket(socket.create_connection(("127.0.0.1", port)), server_s
 """
 
 
+def touch_memory():
+    """Pages that the host of a virtual machine took back cost ten times what the kernel's own do, and
+    a sync fills a gigabyte of them on three nodes. So a process takes many pages first, and ends."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    count = min(4 << 30, free // 2)
+    subprocess.run(["/usr/bin/python3", "-B", "-c", f"b'x' * {count}"], check=True)
+
+
 def row_drsync():
     """A new secondary for each round; the keys are written once. Every node runs on any processor, as
     the two ends of the TLS connection do."""
@@ -374,6 +382,7 @@ def row_drsync():
         for i in range(max(1, measure.ROUNDS // 2)):
             with Site(every) as secondary:
                 secondary.await_feature_level()
+                touch_memory()
                 took = attach(primary, secondary, f"new-{i}")
                 raw = tls_seconds(primary, count)
             ratios.append(raw / took)

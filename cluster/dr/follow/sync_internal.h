@@ -19,6 +19,7 @@ struct sync {
     uint64_t stage; /* number of the staged tree; 0: none */
     uint64_t role;  /* local version of the record of the role */
     uint64_t target, total, done, bytes, used;
+    uint64_t hashed; /* bytes whose keys were hashed ahead */
     uint64_t floor;  /* lower bound of newest versions after the swap; 0: none */
     int64_t time_ms; /* cluster time of the target */
     uint32_t crc;

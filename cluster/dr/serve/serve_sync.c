@@ -23,7 +23,7 @@ static void pin_on_raft(struct env_task *task)
     wait_end(&y->wait, closed ? ST_CLOSED : rlog_dump_begin(host->rlog, &y->dump));
 }
 
-/* What the session and the writer share. */
+/* Guards the fields that the session and the writer share. */
 static void lock(struct dr_outgoing *y)
 {
     (void)pthread_mutex_lock(&y->lock); /* cannot fail: default mutex, never held twice */
@@ -31,7 +31,7 @@ static void lock(struct dr_outgoing *y)
 
 static void unlock(struct dr_outgoing *y)
 {
-    (void)pthread_cond_signal(&y->more);   /* cannot fail */
+    (void)pthread_cond_signal(&y->more);  /* cannot fail */
     (void)pthread_mutex_unlock(&y->lock); /* cannot fail: this thread holds the lock */
 }
 
@@ -186,12 +186,11 @@ static enum status send_file(struct dr_outgoing *y)
     return st;
 }
 
-static enum status send_all(struct dr_outgoing *y)
+static enum status send_whole(struct dr_outgoing *y)
 {
-    struct dr_frame begin = {.type = DR_SYNC_BEGIN,
-                             .sync_begin = {.version = y->dump.version,
-                                            .keys = y->keys,
-                                            .time_ms = y->dump.time_ms}};
+    struct dr_frame begin = {
+        .type = DR_SYNC_BEGIN,
+        .sync_begin = {.version = y->dump.version, .keys = y->keys, .time_ms = y->dump.time_ms}};
     struct dr_frame end = {.type = DR_SYNC_END};
     TRY(dr_conn_send(y->s->conn, &begin, dr_conn_now_ms() + DR_SEND_MS));
     TRY(send_file(y));
@@ -215,7 +214,7 @@ static enum status await_end(struct dr_outgoing *y)
 
 enum status dr_outgoing_send(struct dr_outgoing *y)
 {
-    TRY(send_all(y));
+    TRY(send_whole(y));
     trace(TRACE_INFO, "dr", "secondary %s at %s got version %" PRIu64 ": %" PRIu64 " bytes",
           y->s->peer.name.id, dr_conn_address(y->s->conn), y->dump.version, y->bytes);
     return await_end(y);
