@@ -87,8 +87,7 @@ struct dr_lag dr_live_lag(const struct dr_facts *facts, uint64_t version, uint64
     struct dr_lag lag = {.heard_ms = -1};
     if (facts->primary_heard_ms == 0)
         return lag;
-    ASSERT(now_ms >= facts->primary_heard_ms);
-    lag.heard_ms = (int64_t)(now_ms - facts->primary_heard_ms);
+    lag.heard_ms = (int64_t)(MAX(now_ms, facts->primary_heard_ms) - facts->primary_heard_ms);
     if (facts->primary_version <= version)
         return lag;
     lag.entries = facts->primary_version - version;

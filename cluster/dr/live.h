@@ -141,7 +141,7 @@ struct dr_lag {
     uint64_t bytes;   /* of records that are not applied here */
     int64_t heard_ms; /* time since the primary was last heard; -1: never */
 };
-/* `version` of the own state, `now_ms` monotonic. */
+/* `version` of the own state; `now_ms` monotonic, perhaps of a moment before the newest fact. */
 struct dr_lag dr_live_lag(const struct dr_facts *facts, uint64_t version, uint64_t now_ms);
 
 #endif

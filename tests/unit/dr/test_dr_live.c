@@ -23,6 +23,8 @@ static void lag_counts_from_the_primarys_newest_version_that_is_here(void **ctx)
     assert_int_equal(lag.ms, 0);
     assert_int_equal(lag.bytes, 0);
     assert_int_equal(dr_live_age_ms(&f, 5000), 2000);
+    lag = dr_live_lag(&f, 15, 3999); /* the time was read before the primary was heard */
+    assert_int_equal(lag.heard_ms, 0);
 }
 
 static void a_conflict_lasts_while_it_is_heard(void **ctx)
