@@ -473,7 +473,7 @@ static const char *name_of(const struct acl *acl, const struct policy_rule *rule
 {
     for (size_t i = 0; i < acl->n_policies; i++) {
         const struct policy *policy = acl->policies[i];
-        if (rule >= policy->rules && rule < policy->rules + policy->n)
+        if (policy->n != 0 && rule >= policy->rules && rule < policy->rules + policy->n)
             return policy->name;
     }
     return NULL;

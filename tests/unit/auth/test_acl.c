@@ -656,12 +656,14 @@ static void a_decision_names_its_rule_and_policies(void **ctx)
         {"c", ST_DENIED, NULL, ""},
     };
     static const char *const texts[] = {
+        "", /* a policy without rules has none of them */
         "path \"a/*\" { capabilities = [\"read\"] }",
         "path \"a/*\" { capabilities = [\"list\"] } path \"b\" { capabilities = [\"deny\"] }"};
-    struct made m = make(texts, 2);
+    struct made m = make(texts, 3);
     struct arena arena = {0};
-    m.policies[0]->name = "p";
-    m.policies[1]->name = "q";
+    m.policies[0]->name = "none";
+    m.policies[1]->name = "p";
+    m.policies[2]->name = "q";
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         const struct acl_question q = {.path = bytes_str(rows[i].path), .caps = CAP_READ};
         const struct policy_rule *rule;
