@@ -3,6 +3,7 @@
 #include "text/duration.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <strings.h>
 
 struct decoder {
@@ -170,6 +171,37 @@ static enum status to_pair(struct decoder *d, const struct text_value *v, bool n
     return ret_pair[0] != NULL ? ST_OK : ST_NOMEM;
 }
 
+static int pair_order(const void *a, const void *b)
+{
+    const char *const *const *x = a, *const *const *y = b;
+    int order = strcmp((*x)[0], (*y)[0]);
+    return order != 0 ? order : (*x > *y) - (*x < *y);
+}
+
+/* Keep the last pair of each name, as upstream does: a map that is stored as an object must not
+ * repeat a name. Sorts, so that a hostile list of n pairs does not take n² steps. */
+static enum status drop_repeated(struct decoder *d, const char **pairs, size_t *n)
+{
+    size_t kept = 0;
+    const char ***order = arena_alloc(d->arena, *n * sizeof *order);
+    if (order == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < *n; i++)
+        order[i] = pairs + 2 * i;
+    qsort(order, *n, sizeof *order, pair_order);
+    for (size_t i = 1; i < *n; i++)
+        if (strcmp(order[i - 1][0], order[i][0]) == 0)
+            order[i - 1][1] = NULL;
+    for (size_t i = 0; i < *n; i++)
+        if (pairs[2 * i + 1] != NULL) {
+            pairs[2 * kept] = pairs[2 * i];
+            pairs[2 * kept++ + 1] = pairs[2 * i + 1];
+        }
+    ASSERT((kept != 0) == (*n != 0));
+    *n = kept;
+    return ST_OK;
+}
+
 static enum status to_map(struct decoder *d, const struct text_value *v, struct field_map *ret)
 {
     bool many = v->kind == TEXT_OBJECT || v->kind == TEXT_LIST;
@@ -185,6 +217,8 @@ static enum status to_map(struct decoder *d, const struct text_value *v, struct 
         TEXT_FOR (item, v)
             TRY(to_pair(d, item, v->kind == TEXT_OBJECT, pairs + 2 * n++));
     ASSERT(n == room);
+    if (v->kind == TEXT_LIST && n > 1) /* the names of an object differ: its reader saw to that */
+        TRY(drop_repeated(d, pairs, &n));
     *ret = (struct field_map){.pairs = pairs, .n = n, .given = true};
     return ST_OK;
 }

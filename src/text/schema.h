@@ -33,7 +33,7 @@ struct field_strings {
     bool given;
 };
 
-/* Pairs of strings: `n` names, each followed by its value. */
+/* Pairs of strings: `n` different names, each followed by its value. */
 struct field_map {
     const char *const *pairs;
     size_t n;
@@ -55,7 +55,7 @@ enum field_kind {
     FIELD_DURATION, /* int64_t seconds: number, "90", "1h30m", "2d"; never negative */
     FIELD_SIZE,     /* uint64_t bytes: number, "64MiB" */
     FIELD_STRINGS,  /* struct field_strings: list, or "a,b" */
-    FIELD_MAP,      /* struct field_map: object, or list of "k=v" */
+    FIELD_MAP,      /* struct field_map: object, or list of "k=v" whose last of a name counts */
     FIELD_VALUE,    /* const struct text_value *, NULL when absent */
     /* The kinds from here on are for replies: they are encoded, never decoded. */
     FIELD_OBJECT, /* const void *: a struct of `sub`; NULL is written as null */

@@ -200,6 +200,12 @@ static void options_are_kept_as_they_are_given(void **ctx)
         buf_add_format(&many, "%s\"o%d\":\"1\"", n == 0 ? "{\"options\":{" : ",", n);
     buf_add(&many, bytes_of("}}", 3));
     assert_body_has(request(METHOD_POST, tune, (const char *)many.data, 400), "options: more than");
+    /* a record that repeats a name could not be read again */
+    (void)request(METHOD_POST, "/v1/sys/mounts/twice",
+                  "{\"type\":\"kv\",\"options\":[\"version=1\",\"k=v\",\"version=2\",\"k=w\"]}",
+                  204);
+    assert_body_has(request(METHOD_GET, "/v1/sys/mounts/twice", NULL, 200),
+                    "\"options\":{\"version\":\"2\",\"k\":\"w\"}");
 }
 
 static void old_names_of_types_count(void **ctx)

@@ -161,6 +161,12 @@ static void maps_are_written_in_two_ways(void **ctx)
     assert_string_equal(s.map.pairs[0], "k");
     assert_string_equal(s.map.pairs[1], "v=w");
     assert_string_equal(s.map.pairs[3], "");
+    s = decoded("{\"name\":1,\"map\":[\"k=1\",\"a=2\",\"k=3\",\"b=4\",\"k=5\"]}");
+    assert_int_equal(s.map.n, 3); /* the last of a name counts */
+    assert_string_equal(s.map.pairs[0], "a");
+    assert_string_equal(s.map.pairs[2], "b");
+    assert_string_equal(s.map.pairs[4], "k");
+    assert_string_equal(s.map.pairs[5], "5");
 }
 
 static void what_does_not_convert_names_the_field(void **ctx)
