@@ -181,8 +181,9 @@ static inline const struct route *route_next(const struct route_api *api, struct
         if (walk->table > api->n_more)
             return NULL;
         const struct route_table *more = walk->table > 0 ? api->more[walk->table - 1] : NULL;
+        size_t n = more != NULL ? more->n : api->n;
         walk->next = more != NULL ? more->rows : api->routes;
-        walk->end = walk->next + (more != NULL ? more->n : api->n);
+        walk->end = n != 0 ? walk->next + n : walk->next; /* a table without rows may be NULL */
         walk->table++;
     }
     return walk->next++;
