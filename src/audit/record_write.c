@@ -341,9 +341,9 @@ static bool take_string(struct scan *s)
     bool escaped, fine = true;
     ASSERT(s->from <= s->at);
     struct bytes inside = string_inside(s, &escaped);
-    const uint8_t *after = inside.data + inside.len + 1;
     if (inside.data == NULL)
         return false;
+    const uint8_t *after = inside.data + inside.len + 1;
     if (s->key_next) {
         take_key(s, inside);
     } else if (!s->readable[s->depth]) {

@@ -48,8 +48,9 @@ void audit_put_part(struct audit_writer *a, struct audit_record *part);
 void audit_put_tree(struct audit_writer *a, const struct text_value *tree,
                     struct audit_exempt exempt);
 /* Put the JSON that a handler wrote. `listing`: the members `keys` and `key_info` of the object are
- * marked, so that a device can show their number of entries alone. Text that is no JSON is put as
- * one hole. */
+ * marked, so that a device can show their number of entries alone. The text is as text_writer writes
+ * it, without spaces. A text whose quotes, brackets or words do not fit is put as one hole; other
+ * faults are not looked for. */
 void audit_put_json(struct audit_writer *a, struct bytes json, struct audit_exempt exempt,
                     bool listing);
 
