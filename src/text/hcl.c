@@ -479,8 +479,11 @@ static enum status hcl_read_items(struct hcl_reader *r, struct text_value *objec
 enum status text_hcl_parse(struct arena *arena, struct bytes text,
                            const struct text_value **ret_value, struct reason *reason)
 {
-    struct hcl_reader r = {
-        .arena = arena, .at = text.data, .end = text.data + text.len, .reason = reason, .line = 1};
+    struct hcl_reader r = {.arena = arena,
+                           .at = text.data,
+                           .end = text.len != 0 ? text.data + text.len : text.data,
+                           .reason = reason,
+                           .line = 1};
     struct text_value *root;
 
     if (text.len > TEXT_HCL_BYTES_MAX) {

@@ -97,6 +97,9 @@ static void an_empty_text_is_an_empty_object(void **ctx)
     (void)ctx;
     assert_string_equal(tree(""), "{}");
     assert_string_equal(tree("\n# nothing\n"), "{}");
+    const struct text_value *v = NULL;
+    assert_status(text_hcl_parse(&arena, (struct bytes){0}, &v, &why), ST_OK);
+    assert_true(v->kind == TEXT_OBJECT && v->n == 0);
 }
 
 static void errors_name_the_line(void **ctx)
