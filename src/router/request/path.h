@@ -19,7 +19,8 @@ struct path_target {
     bool as_sent; /* `full` equals, byte for byte, what the client sent */
 };
 
-/* ST_OK, also for a malformed target, which gets no `path`; ST_NOMEM. */
+/* `raw` is the target without its query, so without '?'. ST_OK, also for a malformed target, which
+ * gets no `path`; ST_NOMEM. */
 NODISCARD enum status path_canonical(struct arena *arena, struct bytes raw,
                                      struct path_target *ret_target);
 
