@@ -6,9 +6,11 @@
  *
  * The removed node itself: the entry that removes the node may never reach it, so the node learns
  * of its removal from its peers. One peer alone could lie or lag, so the node believes only a
- * majority. Then it records the removal beside its replica, forgets its keys, and serves nothing
- * until its data directory is emptied: an old replica of the cluster must not come back under its
- * raft id (PROTOCOL R13).
+ * majority. A peer that lags links with this node once it has caught up; then its word is
+ * forgotten, or peers that lag one after the other would make a majority. A node that believes it
+ * was removed records that beside its replica, forgets its keys, and serves nothing until its data
+ * directory is emptied: an old replica of the cluster must not come back under its raft id
+ * (PROTOCOL R13).
  *
  * After a recovery from a lost majority, the state keeps the raft ids of the former cluster. A node
  * that comes back under such an id is refused as "superseded". It believes one member: where a
@@ -100,11 +102,38 @@ void removed_hear_superseded(struct removed *r, const char *from)
         bootstrap_superseded(r->bootstrap, from);
 }
 
+static bool is_linked(const struct part_host *host, const char *name)
+{
+    for (unsigned i = 0; i < host->n_members; i++)
+        if (strcmp(host->members[i].name, name) == 0)
+            return mesh_linked(host->mesh, host->members[i].id);
+    return false;
+}
+
+/* Forget the words of peers that link with this node again. Only while there is a leader: a node
+ * without one hears FRAME_NO_MEMBER over such a link. */
+static void forget_lagging(struct removed *r, const struct rlog_status *raft)
+{
+    unsigned kept = 0;
+    if (raft->leader == 0 || r->host->mesh == NULL)
+        return;
+    for (unsigned i = 0; i < r->n_refused_by; i++) {
+        if (is_linked(r->host, r->refused_by[i]))
+            continue;
+        memmove(r->refused_by[kept], r->refused_by[i], MESH_NAME_MAX);
+        kept++;
+    }
+    ASSERT(kept <= r->n_refused_by);
+    r->n_refused_by = kept;
+}
+
 static void removed_changed(void *self, const struct rlog_status *raft)
 {
     struct removed *r = self;
     uint64_t now = env_mono_ms(r->host->env);
     ASSERT(part_on_thread(r->host));
+    if (!r->host->removed)
+        forget_lagging(r, raft);
     if (r->host->phase != PHASE_MEMBER || r->host->removed || raft->leader != 0) {
         r->alone_ms = 0;
         return;
