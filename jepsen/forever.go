@@ -65,11 +65,12 @@ func foreverCommand(args []string) error {
 // draw a workload and one or two nemeses; the seed decides.
 func draw(p runner.Plan) runner.Plan {
 	r := rand.New(rand.NewSource(p.Seed))
-	p.Workload = workload.All[r.Intn(len(workload.All))].Name
+	w := workload.All[r.Intn(len(workload.All))]
+	p.Workload = w.Name
 	p.Nemeses = nil
 	for range 1 + r.Intn(2) {
 		n := nemesis.All[r.Intn(len(nemesis.All))]
-		if n.Name != "none" && (len(p.Nemeses) == 0 || p.Nemeses[0] != n.Name) {
+		if n.Name != "none" && runner.Unfit(w, n) == "" && (len(p.Nemeses) == 0 || p.Nemeses[0] != n.Name) {
 			p.Nemeses = append(p.Nemeses, n.Name)
 		}
 	}

@@ -86,7 +86,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.top, "top", ".", "the source tree")
 	flags.StringVar(&o.suite, "suite", "", "run the rows of this suite: quick or full")
 	flags.BoolVar(&o.list, "list", false, "list workloads and nemeses")
-	flags.IntVar(&o.jobs, "jobs", 2, "rows of a suite at once")
+	flags.IntVar(&o.jobs, "jobs", 3, "rows of a suite at once")
 	flags.Float64Var(&o.hours, "hours", 0, "jepsen/forever: hours until it ends; 0: until it is stopped")
 	flags.IntVar(&o.plan.Seconds, "time", 20, "seconds of faults")
 	flags.Int64Var(&o.plan.Seed, "seed", rand.Int63n(1<<31), "what chance begins with")

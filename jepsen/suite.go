@@ -13,18 +13,24 @@ import (
 
 // quickRows: each workload with the faults that are most likely to hurt it.
 var quickRows = []string{
+	"dr kill+isolate", // the longest first
+	"watch isolate+kill",
+	"audit audit-hang+kill",
 	"register isolate+kill",
 	"register oneway-in+pause",
 	"register clock+transfer",
 	"append slow+kill-active",
-	"set bridge+flap",
+	"set churn+flap",
 	"tokens kill+drift",
 	"once random+pause",
 	"authority isolate+pause",
 	"create halves",
 	"seal kill-all+pause",
 	"append snapshot+kill-majority",
-	"register roll+pause haproxy",
+	"members power",
+	"restore kill-active",
+	"register replace",
+	"register roll+old haproxy",
 }
 
 const fullSeconds = 60
@@ -38,7 +44,7 @@ func suitePlans(o *options) (plans []runner.Plan, err error) {
 		o.plan.Seconds = fullSeconds
 		for _, w := range workload.All {
 			for _, n := range nemesis.All {
-				if n.Name != "none" {
+				if n.Name != "none" && runner.Unfit(w, n) == "" {
 					rows = append(rows, w.Name+" "+n.Name)
 				}
 			}

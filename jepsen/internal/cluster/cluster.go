@@ -83,7 +83,11 @@ func New(o Options, s *Sandbox) (*Cluster, error) {
 		return nil, fmt.Errorf("cluster bootstrap: %w: %s", err, out)
 	}
 	for i := 1; i <= o.Spares; i++ {
-		n, err := c.newNode(fmt.Sprintf("spare%d", i), o.Size+i)
+		number := 2*o.Size + i // behind the nodes of a pair
+		if o.side != "" {
+			number += o.Spares
+		}
+		n, err := c.newNode(fmt.Sprintf("spare%d", i), number)
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,10 @@ type Nemesis struct {
 	Prepare    func(*cluster.Options) error // as Options, where it may fail
 	Setup      func(*Env) error             // before the first fault
 	Acts       bool                         // a run in which it never calls acted proves nothing
+
+	ChangesMembers bool // and so means nothing where clients do
+	Rewinds        bool // undoes what clients were told: few judges allow that
+
 	// Begin a fault; nil without an error where it cannot begin now.
 	Begin func(*Env) (*Harm, error)
 }
@@ -38,7 +42,7 @@ var All = []*Nemesis{
 	isolate, halves, bridge, ring, onewayIn, onewayOut, random, flap, wake, thin,
 	loss, delay, reorder, duplicate, clock, drift, strobe,
 	slow, eio, enospc, torn, full, power, powerAll, nthCall, rotLog, rotSlot, rotSnap,
-	fds, memory, auditFull, auditHang, sealOne, snapshot, compact, old, none,
+	fds, memory, auditFull, auditHang, sealOne, snapshot, compact, replace, churn, restore, old, none,
 }
 
 // Find a nemesis by name.
@@ -58,6 +62,7 @@ type Env struct {
 	mu   sync.Mutex
 	rand *rand.Rand
 	busy map[*cluster.Node]bool
+	few  bool // copies of the state
 	cuts map[string][]cluster.Cut
 
 	counts   map[string]int // of faults that were seen to act
@@ -143,6 +148,22 @@ func (e *Env) giveBack(nodes []*cluster.Node) {
 	for _, n := range nodes {
 		delete(e.busy, n)
 	}
+}
+
+// takeCopies for a fault that leaves fewer copies of the state, or fewer votes, for longer than it lasts;
+// false while another one does.
+func (e *Env) takeCopies() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	taken := !e.few
+	e.few = true
+	return taken
+}
+
+func (e *Env) giveCopiesBack() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.few = false
 }
 
 // activeFirst are the nodes, the active one in front of the shuffled others, and whether there is one.

@@ -27,11 +27,15 @@ func rot(name, what, suffix string) *Nemesis {
 		Options: func(o *cluster.Options) { configured(o, "snapshot_log_bytes", 64<<10) },
 		Setup:   voteAtOnce,
 		Begin: func(e *Env) (*Harm, error) {
-			if !everyNodeVotes(e) {
+			if !e.takeCopies() {
 				return nil, nil
 			}
-			n := e.takeOne()
+			n := (*cluster.Node)(nil)
+			if everyNodeVotes(e) {
+				n = e.takeOne()
+			}
 			if n == nil {
+				e.giveCopiesBack()
 				return nil, nil
 			}
 			said := len(noticed.FindAllString(n.Log(), -1))
@@ -43,6 +47,7 @@ func rot(name, what, suffix string) *Nemesis {
 				return nil, err
 			}
 			return &Harm{What: fmt.Sprintf("flipped bits in %d files of %s", files, n.Name), Undo: n.Start, Back: func() {
+				defer e.giveCopiesBack()
 				defer e.giveBack([]*cluster.Node{n})
 				e.awaitBack([]*cluster.Node{n})
 				for deadline := time.Now().Add(rejoinPatience); !everyNodeVotes(e); time.Sleep(50 * time.Millisecond) {
@@ -59,43 +64,4 @@ func rot(name, what, suffix string) *Nemesis {
 			}}, nil
 		},
 	}
-}
-
-// voteAtOnce gives a member its vote as soon as it is healthy; by default that takes ten seconds.
-func voteAtOnce(e *Env) error {
-	ask := e.Cluster.Client()
-	defer ask.Close()
-	r := ask.Do(e.Cluster.Nodes[0], cluster.Request{Method: "POST", Path: "/v1/sys/storage/raft/autopilot/configuration",
-		Body: map[string]any{"server_stabilization_time": 0}})
-	if r.Status != 204 {
-		return fmt.Errorf("autopilot: %s", r.What())
-	}
-	return nil
-}
-
-func everyNodeVotes(e *Env) bool {
-	active := e.Cluster.Active()
-	if active == nil {
-		return false
-	}
-	ask := e.Cluster.Client()
-	defer ask.Close()
-	r := ask.Do(active, cluster.Request{Method: "GET", Path: "/v1/sys/storage/raft/configuration", Timeout: time.Second})
-	var body struct {
-		Data struct {
-			Config struct {
-				Servers []struct{ Voter bool }
-			}
-		}
-	}
-	if r.Status != 200 || r.JSON(&body) != nil {
-		return false
-	}
-	voters := 0
-	for _, s := range body.Data.Config.Servers {
-		if s.Voter {
-			voters++
-		}
-	}
-	return voters == len(e.Cluster.Nodes)
 }

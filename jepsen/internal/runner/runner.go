@@ -3,6 +3,7 @@ package runner
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -106,6 +107,9 @@ func Run(p Plan, top, program, dir string) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
+		if why := Unfit(r.work, n); why != "" {
+			return nil, errors.New(why)
+		}
 		r.nemeses = append(r.nemeses, n)
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -122,6 +126,17 @@ func Run(p Plan, top, program, dir string) (*Result, error) {
 		return nil, err
 	}
 	return r.judge()
+}
+
+// Unfit says why a run with this workload and this nemesis would mean nothing; "" if it does.
+func Unfit(w *workload.Workload, n *nemesis.Nemesis) string {
+	switch {
+	case n.ChangesMembers && w.ChangesMembers:
+		return fmt.Sprintf("%s changes the members by itself, so %s has no place there", w.Name, n.Name)
+	case n.Rewinds && !w.Rewinds:
+		return fmt.Sprintf("%s undoes what clients were told, and the judge of %s does not allow that", n.Name, w.Name)
+	}
+	return ""
 }
 
 func (r *run) open(top, program string) error {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"holdfast/jepsen/internal/cluster"
@@ -13,11 +14,12 @@ import (
 
 // audit: each request has a path of its own, by which the trails of all nodes name it.
 var audit = &Workload{
-	Name:  "audit",
-	Does:  "reads and writes of unique paths; the trails of all nodes",
-	Judge: judge.Audit,
-	Least: 20,
-	Setup: func(e *Env) error { return mount(e, auditedPath, "1") },
+	Name:    "audit",
+	Does:    "reads and writes of unique paths; the trails of all nodes",
+	Judge:   judge.Audit,
+	Least:   20,
+	Rewinds: true,
+	Setup:   func(e *Env) error { return mount(e, auditedPath, "1") },
 	Run: func(c *Client) {
 		for !c.Stopped() {
 			o := &history.Op{F: "write", Arg: c.Unique()}
@@ -43,7 +45,15 @@ var audit = &Workload{
 			return err
 		}
 		folderDone(c, o, r)
-		return trailOf(c, n)
+		if n != c.Cluster.Nodes[0] {
+			return trailOf(c, n)
+		}
+		for _, each := range append([]*cluster.Node{n}, c.Cluster.Spares...) { // a spare one may have led
+			if err := trailOf(c, each); err != nil {
+				return err
+			}
+		}
+		return nil
 	},
 }
 
@@ -52,7 +62,7 @@ const auditedPath = "audited"
 // trailOf puts what a node's trail has of each request into the history.
 func trailOf(c *Client, n *cluster.Node) error {
 	text, err := os.ReadFile(n.TrailFile())
-	if err != nil {
+	if err != nil && !(os.IsNotExist(err) && slices.Contains(c.Cluster.Spares, n)) { // it may never have run
 		return err
 	}
 	of := map[string]*history.Op{}

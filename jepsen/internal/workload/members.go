@@ -11,15 +11,15 @@ import (
 // members: one more node joins, is removed, and comes back without its disk; others lose their vote
 // and get it back. Clients read and write registers on all members.
 var members = &Workload{
-	Name:    "members",
-	Does:    "add, remove, admit and replace of one more node, demote and promote of the others, under writes",
-	Judge:   judge.Members,
-	Least:   20,
-	Options: func(o *cluster.Options) { o.Spares = 1 },
+	Name:           "members",
+	Does:           "add, remove, admit and replace of one more node, demote and promote of the others, under writes",
+	Judge:          judge.Members,
+	Least:          20,
+	Options:        func(o *cluster.Options) { o.Spares = 1 },
+	ChangesMembers: true,
 	Setup: func(e *Env) error {
 		e.Shared = &registers{plain: newKeys("", 4, 160)}
-		if _, err := setup(e, cluster.Request{Method: "POST", Path: raftPath + "autopilot/configuration",
-			Body: map[string]any{"server_stabilization_time": 0}}); err != nil {
+		if err := e.Cluster.VoteAtOnce(); err != nil {
 			return err
 		}
 		return mount(e, "plain", "1")
@@ -52,7 +52,6 @@ var members = &Workload{
 }
 
 const (
-	raftPath     = "/v1/sys/storage/raft/"
 	memberDrain  = 60 * time.Second // a change that has begun ends within this time
 	memberSettle = 10 * time.Second // for a node that joins
 )
@@ -62,10 +61,10 @@ const (
 func changeMember(c *Client, o *history.Op, what string, n *cluster.Node) bool {
 	for deadline := time.Now().Add(memberDrain); time.Now().Before(deadline); sleep(20) {
 		one := *o
-		r := c.Do(&one, nil, cluster.Request{Method: "POST", Path: raftPath + what, Body: map[string]any{"server_id": n.Name}})
+		r := c.Do(&one, nil, n.MemberChange(what))
 		c.Record.AddFault(history.Fault{Fault: "member", What: what + " " + n.Name, Start: one.Invoke,
 			Undone: c.Record.Now(), End: c.Record.Now()})
-		if r.Known() && r.Status != 204 && !(what == "readmit" && r.Status == 400) { // it was admitted before
+		if r.Known() && !cluster.Changed(what, r) {
 			c.Wrong(&one, r)
 			return false
 		}
@@ -86,7 +85,7 @@ func cycleMember(c *Client, n *cluster.Node) {
 	if !changeMember(c, &history.Op{Process: c.ID}, "readmit", n) {
 		return
 	}
-	if n.Kill() != nil || n.Wipe() != nil || n.Start() != nil {
+	if n.Renew() != nil {
 		c.Wrong(admit, cluster.Reply{})
 		return
 	}

@@ -8,10 +8,11 @@ import (
 
 // quota: clients ask in bursts for a path with a limited rate, through every node.
 var quota = &Workload{
-	Name:  "quota",
-	Does:  "a limited rate through every node, in bursts",
-	Judge: judge.Quota,
-	Least: 20,
+	Name:    "quota",
+	Does:    "a limited rate through every node, in bursts",
+	Judge:   judge.Quota,
+	Least:   20,
+	Rewinds: true,
 	Setup: func(e *Env) error {
 		if err := mount(e, "limited", "1"); err != nil {
 			return err

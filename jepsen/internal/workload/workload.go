@@ -31,6 +31,10 @@ type Workload struct {
 	Least float64
 	// Lacks names what has not happened often enough for a run to mean anything; nil: Least says all.
 	Lacks func(*history.History) []string
+	// ChangesMembers says that clients do, so that no nemesis may.
+	ChangesMembers bool
+	// Rewinds says that the judge allows that a restore undoes what clients were told.
+	Rewinds bool
 	// Hasty nodes give a request up after a second, and say what they know of its outcome.
 	Hasty bool
 }
