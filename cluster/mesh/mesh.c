@@ -265,9 +265,9 @@ static bool listed(const struct mesh_member *member, const struct mesh_member *m
     return false;
 }
 
-bool mesh_is_removed(const struct mesh *mesh, const char *name)
+bool mesh_is_removed(const struct mesh *mesh, const char *name, uint64_t id)
 {
-    return mesh->events.removed != NULL && mesh->events.removed(mesh->events.ctx, name);
+    return mesh->events.removed != NULL && mesh->events.removed(mesh->events.ctx, name, id);
 }
 
 bool mesh_is_superseded(const struct mesh *mesh, uint64_t id)
@@ -294,7 +294,7 @@ static void check_links(struct mesh *mesh)
                  !mesh->events.id_allowed(mesh->events.ctx, link->peer_id, link->peer_name))
             mesh_link_close(link, "no longer a member");
         else if (link->accepted && link->phase == LINK_READY &&
-                 mesh_is_removed(mesh, link->peer_name))
+                 mesh_is_removed(mesh, link->peer_name, link->peer_id))
             mesh_link_close(link, "removed from the cluster");
     }
 }

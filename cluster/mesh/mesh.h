@@ -74,9 +74,9 @@ struct mesh_events {
      * is not checked. `peer_uri` is borrowed during the call. NULL: such connections are refused.
      */
     void (*dr)(void *ctx, struct mesh_http connection, const char *peer_uri);
-    /* Whether the node of this name was removed from the cluster: its links are refused with that
-     * reason. NULL: no node was removed. */
-    bool (*removed)(void *ctx, const char *name);
+    /* Whether to refuse the links of the node of this name and raft id because it was removed from
+     * the cluster. NULL: no node was removed. */
+    bool (*removed)(void *ctx, const char *name, uint64_t id);
     /* The node `name`, known by its certificate, refused our link because this node was removed.
      * May be NULL. */
     void (*refused_as_removed)(void *ctx, const char *name);

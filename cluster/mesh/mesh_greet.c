@@ -123,7 +123,7 @@ static unsigned judge_caller(const struct mesh_link *link, const struct mesh_hel
     if (strcmp(hello->identity.name, link->peer_name) != 0 ||
         strcmp(hello->identity.name, mesh->self.name) == 0)
         return MESH_REFUSE_NAME;
-    if (mesh_is_removed(mesh, link->peer_name))
+    if (mesh_is_removed(mesh, link->peer_name, hello->id))
         return MESH_REFUSE_REMOVED;
     /* A node that looks for any raft id has no replica yet: an initial member on its first start
      * calls with an id that the former cluster had. */

@@ -160,7 +160,7 @@ struct mesh {
 
 /* A libuv handle or request of the mesh has ended. The last of them ends a closing mesh. */
 void mesh_handle_gone(struct mesh *mesh);
-bool mesh_is_removed(const struct mesh *mesh, const char *name);
+bool mesh_is_removed(const struct mesh *mesh, const char *name, uint64_t id);
 bool mesh_is_superseded(const struct mesh *mesh, uint64_t id);
 /* Whether a peer that understands `feature` understands the feature level of the cluster. */
 bool mesh_is_recent(const struct mesh *mesh, uint16_t feature);

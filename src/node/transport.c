@@ -96,10 +96,9 @@ static void on_dr(void *ctx, struct mesh_http connection, const char *peer_uri)
     dr_serve_accept(&n->dr, &connection);
 }
 
-static bool on_ask_removed(void *ctx, const char *name)
+static bool on_ask_removed(void *ctx, const char *name, uint64_t id)
 {
-    return removed_is(&((struct node *)ctx)->host, name,
-                      false); /* unsure: do not call the node removed */
+    return removed_refuses(&((struct node *)ctx)->host, name, id);
 }
 
 static void on_refused_as_removed(void *ctx, const char *name)

@@ -1,8 +1,11 @@
 /* Removed nodes, on both sides.
  *
- * In the cluster: the state keeps the name of a removed node. Members refuse its links as
+ * In the cluster: the state keeps the name of a removed node. Voters refuse its links as
  * "removed", and no member adds the node again until the record is deleted: by an operator, or when
  * a join token is used to issue a certificate for the name.
+ *
+ * A node that lags may apply a removal long after the node was let in again. If it then refused the
+ * leader, it would lag for ever. So only a voter with a leader refuses, and never that leader.
  *
  * The removed node itself: the entry that removes the node may never reach it, so the node learns
  * of its removal from its peers. One peer alone could lie or lag, so the node believes only a
@@ -36,6 +39,23 @@ bool removed_is(const struct part_host *host, const char *name, bool unsure)
         if (strcmp(host->members[i].name, name) == 0)
             return false; /* the node was let in again; this node's applied state is older */
     return local_has(host, MEMBER_REMOVED_KEY, name, unsure);
+}
+
+static bool votes(const struct part_host *host)
+{
+    for (unsigned i = 0; i < host->n_members; i++)
+        if (host->members[i].id == host->id)
+            return host->members[i].role == RLOG_VOTER;
+    return false;
+}
+
+bool removed_refuses(const struct part_host *host, const char *name, uint64_t id)
+{
+    struct rlog_status raft;
+    if (host->rlog == NULL || !votes(host) || !removed_is(host, name, false))
+        return false; /* unsure: do not call the node removed */
+    rlog_status(host->rlog, &raft);
+    return raft.leader != 0 && raft.leader != id;
 }
 
 /* The names of the other voters of the configuration that this node knows, or of the other initial

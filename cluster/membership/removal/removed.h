@@ -24,6 +24,9 @@ extern const struct part removed_part;
 
 /* Whether another node was removed; `unsure`: the result where the state cannot be read now. */
 bool removed_is(const struct part_host *host, const char *name, bool unsure);
+/* Whether to refuse a link of the node of this name and raft id as that of a removed node. Not on a
+ * node that may lag: what it takes for a removed node may be the leader that was let in again. */
+bool removed_refuses(const struct part_host *host, const char *name, uint64_t id);
 /* Note that the peer `from` says this node is no member. */
 void removed_hear(struct removed *r, const char *from);
 /* Whether a raft id belongs to the cluster from before a recovery. */

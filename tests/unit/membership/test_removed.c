@@ -11,8 +11,9 @@ static struct clock_env clock_env;
 static struct part_host host;
 static struct removed removed;
 static struct rlog_status raft;
-static unsigned left;   /* calls of bootstrap_removed */
-static uint64_t linked; /* raft id of the only peer with a link; 0: none has one */
+static unsigned left;    /* calls of bootstrap_removed */
+static const char *gone; /* name of a removed node; NULL: none was removed */
+static uint64_t linked;  /* raft id of the only peer with a link; 0: none has one */
 
 void rlog_status(struct rlog *rlog, struct rlog_status *ret_status)
 {
@@ -42,8 +43,7 @@ bool local_has(const struct part_host *asked, const char *prefix, const char *na
 {
     (void)asked;
     (void)prefix;
-    (void)name;
-    return unsure;
+    return gone != NULL ? strcmp(gone, name) == 0 : unsure;
 }
 
 void local_recovered_name(uint64_t id, char ret_name[RECOVERED_NAME_MAX])
@@ -69,13 +69,15 @@ static int set_up(void **ctx)
                               .options = &options,
                               .id = 1,
                               .phase = PHASE_MEMBER,
-                              .mesh = (struct mesh *)&mesh};
+                              .mesh = (struct mesh *)&mesh,
+                              .rlog = (struct rlog *)&mesh};
     add_member(1, "n1");
     add_member(2, "n2");
     add_member(3, "n3");
     removed = (struct removed){0};
     raft = (struct rlog_status){.leader = 1};
     left = 0;
+    gone = NULL;
     linked = 0;
     assert_status(removed_part.start(&removed, &host), ST_OK);
     return 0;
@@ -86,6 +88,33 @@ static int tear_down(void **ctx)
     (void)ctx;
     timer_heap_done(&clock_env.timers);
     return 0;
+}
+
+static void a_voter_with_a_leader_refuses_a_removed_node(void **ctx)
+{
+    (void)ctx;
+    gone = "n4";
+    assert_true(removed_refuses(&host, "n4", 4));
+    assert_false(removed_refuses(&host, "n5", 5));
+    assert_false(removed_refuses(&host, "n3", 3)); /* a member, whatever the state says */
+    gone = "n3";
+    assert_false(removed_refuses(&host, "n3", 3));
+}
+
+static void a_node_that_may_lag_refuses_nobody_as_removed(void **ctx)
+{
+    (void)ctx;
+    gone = "n4";
+    raft.leader = 4;
+    assert_false(removed_refuses(&host, "n4", 4)); /* the leader was let in again */
+    assert_true(removed_refuses(&host, "n4", 5));  /* its former raft id was not */
+    raft.leader = 0;
+    assert_false(removed_refuses(&host, "n4", 4));
+    raft.leader = 2;
+    host.members[0].role = RLOG_STANDBY;
+    assert_false(removed_refuses(&host, "n4", 4));
+    host.n_members = 0;
+    assert_false(removed_refuses(&host, "n4", 4));
 }
 
 static void a_majority_of_the_other_voters_is_believed(void **ctx)
@@ -127,6 +156,10 @@ static void without_a_leader_peers_are_believed_over_their_links(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_voter_with_a_leader_refuses_a_removed_node, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_node_that_may_lag_refuses_nobody_as_removed, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_majority_of_the_other_voters_is_believed, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(peers_that_lag_one_after_the_other_are_no_majority, set_up,

@@ -38,8 +38,9 @@ static inline void on_unauthenticated(void *ctx, struct mesh_http http)
     mesh_http_drop(&http);
 }
 
-static inline bool is_removed(void *ctx, const char *name)
+static inline bool is_removed(void *ctx, const char *name, uint64_t id)
 {
+    (void)id;
     const struct node *node = ctx;
     return node->removed != NULL && strcmp(node->removed, name) == 0;
 }
