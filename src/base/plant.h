@@ -86,7 +86,9 @@
     X(SYNC_SKIPPED, "writes of the log end in the page cache, without a sync")                   \
     X(LIST_SKIPS, "a page leaves out names that begin with the last name of the page before")    \
     X(DRAIN_CUTS, "a node that stops cuts off the requests in progress")                         \
-    X(QUOTA_TWICE, "a forwarded request is counted by the active node too")
+    X(QUOTA_TWICE, "a forwarded request is counted by the active node too")                      \
+    X(JOIN_TWICE, "a join token that was used is good for another node")                         \
+    X(REMOVED_SERVES, "a removal is noted and acknowledged, and the node stays a member")
 
 enum plant {
 #define PLANT_ENUM(name, text) PLANT_##name,

@@ -6,6 +6,7 @@
 #include "cluster/membership/wait.h"
 
 #include "base/mem.h"
+#include "base/plant.h"
 #include "base/trace.h"
 
 #include <stdio.h>
@@ -57,6 +58,8 @@ static void on_noted(struct rlog_propose *p, enum status st)
     buf_done(&o->txn);
     if (st != ST_OK || o->all->host->replica_closed)
         order_finish(o, st != ST_OK ? st : ST_CLOSED);
+    else if (o->removes && planted(PLANT_REMOVED_SERVES))
+        order_finish(o, ST_OK);
     else
         o->change(o->all->host->rlog, &o->admin);
 }

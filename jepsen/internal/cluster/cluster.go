@@ -178,6 +178,16 @@ func freePorts() (a, b int, err error) {
 	return a, b, nil
 }
 
+// Authority is the certificate by which the cluster knows its nodes, and its key.
+func (c *Cluster) Authority() (certificate, key string, err error) {
+	first, err := os.ReadFile(filepath.Join(c.dir, "tls", "ca.pem"))
+	if err != nil {
+		return "", "", err
+	}
+	second, err := os.ReadFile(filepath.Join(c.dir, "tls", "ca-key.pem"))
+	return string(first), string(second), err
+}
+
 // Sandbox is where the nodes run.
 func (c *Cluster) Sandbox() *Sandbox { return c.sandbox }
 

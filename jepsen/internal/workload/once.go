@@ -1,6 +1,11 @@
 package workload
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"sync"
 
@@ -12,15 +17,17 @@ import (
 // once: what is good for one use is used on three nodes at the same time.
 var once = &Workload{
 	Name:  "once",
-	Does:  "unwrap and rewrap of a wrapping token, the last use of a token, on three nodes at once",
+	Does:  "unwrap and rewrap of a wrapping token, the last use of a token, use of a join token, on three nodes at once",
 	Judge: judge.Once,
 	Least: 10,
 	Setup: func(e *Env) error {
 		if err := mount(e, "once", "1"); err != nil {
 			return err
 		}
-		_, err := setup(e, cluster.Request{Method: "PUT", Path: "/v1/once/x", Body: e.secret(e.Unique())})
-		return err
+		if _, err := setup(e, cluster.Request{Method: "PUT", Path: "/v1/once/x", Body: e.secret(e.Unique())}); err != nil {
+			return err
+		}
+		return mayCertify(e)
 	},
 	Run: func(c *Client) {
 		users := make([]*Client, usersAtOnce)
@@ -51,9 +58,51 @@ var once = &Workload{
 
 const usersAtOnce = 3
 
+// mayCertify lets the cluster make certificates for nodes that show a join token.
+func mayCertify(e *Env) error {
+	certificate, key, err := e.Cluster.Authority()
+	if err != nil {
+		return err
+	}
+	if _, err := setup(e, cluster.Request{Method: "POST", Path: "/v1/sys/storage/raft/certificates/authority",
+		Body: map[string]any{"certificate": certificate, "private_key": key}}); err != nil {
+		return err
+	}
+	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	public, err := x509.MarshalPKIXPublicKey(&own.PublicKey)
+	e.Shared = string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}))
+	return err
+}
+
+// makeJoin makes a join token, which three nodes of different names use.
+func makeJoin(c *Client, round int) (key string, uses []cluster.Request) {
+	r := c.Root(cluster.Request{Method: "POST", Path: "/v1/sys/storage/raft/join-token"})
+	var made struct {
+		Data struct {
+			Token string
+		}
+	}
+	if r == nil || r.Status != 200 || r.JSON(&made) != nil {
+		return "", nil
+	}
+	for i := range usersAtOnce {
+		uses = append(uses, cluster.Request{Method: "POST", Path: "/v1/sys/storage/raft/bootstrap/join", Bare: true,
+			Body: map[string]any{"join_token": made.Data.Token, "node_id": fmt.Sprintf("n%d-%d-%d", c.ID, round, i),
+				"public_key": c.Shared}})
+	}
+	return fmt.Sprintf("join-%d-%d", c.ID, round), uses
+}
+
 // makeOnce makes a thing; returns the requests that use it.
 func makeOnce(c *Client, round int) (key string, uses []cluster.Request) {
-	if c.Rand.Intn(2) == 0 {
+	kind := c.Rand.Intn(5)
+	if kind == 0 {
+		return makeJoin(c, round)
+	}
+	if kind < 3 {
 		r := c.Root(cluster.Request{Method: "POST", Path: "/v1/auth/token/create",
 			Body: map[string]any{"num_uses": 1, "ttl": "1h", "policies": []string{"root"}}})
 		var made struct {
@@ -87,7 +136,7 @@ func use(c *Client, key string, n *cluster.Node, q cluster.Request) {
 	r := c.Do(o, n, q)
 	switch {
 	case r.Known() && (r.Status == 400 || r.Status == 403 || r.Status == 404):
-		o.Type = history.Fail
+		o.Type, o.Error = history.Fail, r.What()
 	case r.NeverSent():
 		o.F = "unsent" // neither used nor refused
 	case r.Known() && r.Status != 200 && r.Status != 204:

@@ -6,6 +6,7 @@
 #include "api/sys/raft/sys_join.h"
 #include "api/sys/sys.h"
 #include "base/mem.h"
+#include "base/plant.h"
 #include "cluster/membership/certificate/authority.h"
 #include "cluster/membership/join/join_token.h"
 #include "text/address.h"
@@ -303,6 +304,7 @@ static enum status use_token(struct req *req, const struct sys_bootstrap *in,
         return req_fail(req, ST_DENIED, "join_token: expired");
     if (record.node[0] != '\0' && strcmp(record.node, in->node_id) != 0)
         return req_fail(req, ST_DENIED, "join_token: made for another node");
+    record.used = record.used && !planted(PLANT_JOIN_TWICE);
     if (record.used && (strcmp(record.used_by, in->node_id) != 0 ||
                         memcmp(record.key_mac, key_mac, sizeof key_mac) != 0))
         return req_fail(req, ST_DENIED, "join_token: was used already");
