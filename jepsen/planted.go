@@ -34,6 +34,7 @@ var plantedBugs = []struct{ name, row string }{
 	{"SYNC_SKIPPED", "register power-all"},
 	{"LIST_SKIPS", "set flap"},
 	{"QUOTA_TWICE", "quota transfer"},
+	{"CACHE_PAST_RESTORE", "restore pause"},
 	{"JOIN_TWICE", "once pause"},
 	{"REMOVED_SERVES", "members kill"},
 	{"DRAIN_CUTS", "audit roll haproxy"},

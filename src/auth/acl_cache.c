@@ -437,7 +437,8 @@ enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const 
     if (ref != NULL && !expired && ref->newest != newest)
         TRY(ref_check(ref, txn, ns, list, &same));
     if (ref != NULL && !expired &&
-        (ref->newest == newest || same || planted(PLANT_R3_POLICY_ELSEWHERE))) {
+        (ref->newest == newest || same || planted(PLANT_R3_POLICY_ELSEWHERE) ||
+         (planted(PLANT_CACHE_PAST_RESTORE) && newest == state_restored(txn)))) {
         ref->newest = newest;
         ref->view = view;
         *ret_ref = ref_give(ref);

@@ -87,6 +87,7 @@
     X(LIST_SKIPS, "a page leaves out names that begin with the last name of the page before")    \
     X(DRAIN_CUTS, "a node that stops cuts off the requests in progress")                         \
     X(QUOTA_TWICE, "a forwarded request is counted by the active node too")                      \
+    X(CACHE_PAST_RESTORE, "a worker reads by the policies that it compiled before a restore")    \
     X(JOIN_TWICE, "a join token that was used is good for another node")                         \
     X(REMOVED_SERVES, "a removal is noted and acknowledged, and the node stays a member")
 

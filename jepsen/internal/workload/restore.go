@@ -12,16 +12,32 @@ import (
 	"holdfast/jepsen/internal/judge"
 )
 
-// restore: in rounds, five clients write and read some secrets while one saves the state of the
-// cluster and puts it back, also that of the round before.
+// restore: in rounds, five clients write and read a secret and a policy, the latter by what a token of it
+// may do, while one saves the state of the cluster and puts it back, also that of the round before.
 var restore = &Workload{
 	Name:  "restore",
-	Does:  "save and restore of the whole state while secrets are written and read",
+	Does:  "save and restore of the whole state while a secret and a policy are written and read",
 	Judge: judge.Restore,
 	Least: 10,
 	Setup: func(e *Env) error {
-		e.Shared = &restoreRound{}
-		return mount(e, "kept", "1")
+		round := &restoreRound{}
+		e.Shared = round
+		if err := mount(e, "kept", "1"); err != nil {
+			return err
+		}
+		r, err := setup(e, cluster.Request{Method: "POST", Path: "/v1/auth/token/create",
+			Body: map[string]any{"policies": []string{keptPolicy}, "ttl": "1h"}})
+		if err != nil {
+			return err
+		}
+		var made struct {
+			Auth struct {
+				ClientToken string `json:"client_token"`
+			}
+		}
+		err = r.JSON(&made)
+		round.token = made.Auth.ClientToken
+		return err
 	},
 	Run: func(c *Client) {
 		if c.ID > 0 {
@@ -41,7 +57,7 @@ var restore = &Workload{
 		key := c.Shared.(*restoreRound).name()
 		for i := range judge.RestoreKeys {
 			o := &history.Op{F: "read", Key: key, Version: int64(i)}
-			r, err := c.Settled(o, n, cluster.Request{Method: "GET", Path: restorePath(o)})
+			r, err := c.Settled(o, n, keptRead(c, o))
 			if err != nil {
 				return err
 			}
@@ -60,6 +76,8 @@ const (
 
 // restoreRound is the newest round.
 type restoreRound struct {
+	token string // with keptPolicy
+
 	mu  sync.Mutex
 	now string
 }
@@ -81,7 +99,45 @@ type snapshotSaved struct {
 	archive []byte
 }
 
-func restorePath(o *history.Op) string { return fmt.Sprintf("/v1/kept/%s-%d", o.Key, o.Version) }
+// The values of a round: a secret of its own, and the only rule of a policy, which all rounds share.
+const (
+	keptSecret = iota
+	keptRule
+)
+
+const keptPolicy = "kept"
+
+func keptRead(c *Client, o *history.Op) cluster.Request {
+	if o.Version == keptRule {
+		return cluster.Request{Method: "GET", Path: "/v1/sys/internal/ui/resultant-acl", Token: c.Shared.(*restoreRound).token}
+	}
+	return cluster.Request{Method: "GET", Path: "/v1/kept/" + o.Key}
+}
+
+// rulePath is what the policy allows while it has this value of this round.
+func rulePath(o *history.Op, value any) string { return fmt.Sprintf("kept/%s/open-%v", o.Key, value) }
+
+func keptWrite(c *Client, o *history.Op) cluster.Request {
+	if o.Version == keptRule {
+		return cluster.Request{Method: "PUT", Path: "/v1/sys/policies/acl/" + keptPolicy,
+			Body: map[string]any{"policy": fmt.Sprintf(`path "%s" { capabilities = ["read"] }`, rulePath(o, o.Arg))}}
+	}
+	return cluster.Request{Method: "PUT", Path: "/v1/kept/" + o.Key, Body: c.secret(o.Arg)}
+}
+
+// keptValue that a reply shows; what another round wrote counts as nothing.
+func keptValue(o *history.Op, r cluster.Reply) (value int64, err error) {
+	if o.Version == keptRule {
+		_, rest, here := strings.Cut(string(r.Body), rulePath(o, ""))
+		if here {
+			_, err = fmt.Sscanf(rest, "%d", &value)
+		}
+		return value, err
+	}
+	var body struct{ Data struct{ V int64 } }
+	err = r.JSON(&body)
+	return body.Data.V, err
+}
 
 // runRestoreRound returns the last snapshot of it, `before` if there was none.
 func runRestoreRound(c *Client, users []*Client, before *snapshotSaved) *snapshotSaved {
@@ -124,11 +180,11 @@ func runRestoreRound(c *Client, users []*Client, before *snapshotSaved) *snapsho
 func useKept(c *Client, key string) bool {
 	o := &history.Op{F: "read", Key: key, Version: int64(c.Rand.Intn(judge.RestoreKeys))}
 	if c.Rand.Intn(2) == 0 {
-		keptDone(c, o, c.Do(o, nil, cluster.Request{Method: "GET", Path: restorePath(o)}))
+		keptDone(c, o, c.Do(o, nil, keptRead(c, o)))
 		return true
 	}
 	o.F, o.Arg = "write", c.Unique()
-	r := c.Do(o, nil, cluster.Request{Method: "PUT", Path: restorePath(o), Body: c.secret(o.Arg)})
+	r := c.Do(o, nil, keptWrite(c, o))
 	if r.Known() && r.Status != 204 {
 		c.Wrong(o, r)
 		return true
@@ -138,12 +194,14 @@ func useKept(c *Client, key string) bool {
 }
 
 func keptDone(c *Client, o *history.Op, r cluster.Reply) {
-	var body struct{ Data struct{ V int64 } }
-	if r.Known() && r.Status != 404 && (r.Status != 200 || r.JSON(&body) != nil) {
-		c.Wrong(o, r)
-		return
+	if r.Known() && !(o.Version == keptSecret && r.Status == 404) {
+		value, err := keptValue(o, r)
+		if r.Status != 200 || err != nil {
+			c.Wrong(o, r)
+			return
+		}
+		o.Value = value
 	}
-	o.Value = body.Data.V
 	c.Done(o)
 }
 
