@@ -56,6 +56,7 @@ static void on_noted(struct rlog_propose *p, enum status st)
 {
     struct order *o = CONTAINER_OF(p, struct order, propose);
     ASSERT(part_on_thread(o->all->host));
+    ASSERT(!o->removes || o->change == rlog_member_remove);
     buf_done(&o->txn);
     if (st != ST_OK || o->all->host->replica_closed)
         order_finish(o, st != ST_OK ? st : ST_CLOSED);

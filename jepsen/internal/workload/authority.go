@@ -152,11 +152,12 @@ func policyPut(g *grant, rules string) cluster.Request {
 	return cluster.Request{Method: "PUT", Path: "/v1/sys/policies/acl/" + g.policy, Body: map[string]any{"policy": rules}}
 }
 
-// decide until it is certain; false when the run is over first.
+// decide until it is certain; false when the run is over first. After an unknown outcome another node is
+// asked: many of those would make the judgement dear.
 func decide(c *Client, g *grant, decision int64, q cluster.Request) bool {
-	for !c.Stopped() {
+	for n := c.Node(); !c.Stopped(); n = c.Cluster.Nodes[c.Rand.Intn(len(c.Cluster.Nodes))] {
 		o := &history.Op{F: "write", Key: g.key, Arg: decision}
-		r := c.Do(o, nil, q)
+		r := c.Do(o, n, q)
 		if r.Known() && r.Status != 204 && r.Status != 200 {
 			c.Wrong(o, r)
 			return false
