@@ -182,24 +182,64 @@ var realCreate = []mutation{
 	}, func(o *history.Op) { o.Text, o.Arg = "", 0 }),
 }
 
-var realSeal = []mutation{{"served while sealed", func(r *rand.Rand, h *history.History) bool {
-	seal := some(r, h, func(o *history.Op) bool { return o.F == "seal" && o.Type == history.OK })
-	pending, until := false, int64(history.Open)
-	for _, o := range h.Ops {
-		if o.F != "unseal" || o.Key != seal.Key {
-			continue
+// servedWhileClosed adds an answer between an end of service and what allows it again.
+func servedWhileClosed(closing, opening string) mutation {
+	return mutation{"served between " + closing + " and " + opening, func(r *rand.Rand, h *history.History) bool {
+		shut := some(r, h, func(o *history.Op) bool { return o.F == closing && o.Type == history.OK })
+		pending, until := false, int64(history.Open)
+		for _, o := range h.Ops {
+			if o.F != opening || o.Key != shut.Key {
+				continue
+			}
+			pending = pending || (o.Type == history.Info && o.Invoke < shut.Invoke)
+			if o.Type != history.Fail && o.Invoke > shut.Invoke {
+				until = min(until, o.Invoke)
+			}
 		}
-		pending = pending || (o.Type == history.Info && o.Invoke < seal.Invoke)
-		if o.Type != history.Fail && o.Invoke > seal.Invoke {
-			until = min(until, o.Invoke)
+		if pending || until <= shut.Return+2 {
+			return false
 		}
-	}
-	if pending || until <= seal.Return+2 {
-		return false
-	}
-	h.Ops = append(h.Ops, &history.Op{F: "serve", Key: seal.Key, Type: history.OK, Value: 1, Invoke: seal.Return + 1, Return: seal.Return + 2})
-	return true
-}}}
+		h.Ops = append(h.Ops, &history.Op{F: "serve", Key: shut.Key, Type: history.OK, Value: 1, Invoke: shut.Return + 1, Return: shut.Return + 2})
+		return true
+	}}
+}
+
+var realSeal = []mutation{servedWhileClosed("seal", "unseal")}
+
+var realMembers = []mutation{
+	servedWhileClosed("remove", "admit"),
+	anOp("phantom: nobody wrote it", func(_ *history.History, o *history.Op) bool { return o.F == "read" && o.Value != 0 },
+		func(o *history.Op) { o.Value = -1 }),
+}
+
+var realRestore = []mutation{
+	anOp("phantom: nobody wrote it", func(_ *history.History, o *history.Op) bool { return o.F == "read" && o.Value != 0 },
+		func(o *history.Op) { o.Value = -1 }),
+	{"early: read before it was written", func(r *rand.Rand, h *history.History) bool {
+		write := some(r, h, func(o *history.Op) bool { return o.F == "write" && o.Type == history.OK })
+		read := some(r, h, func(o *history.Op) bool {
+			return o.F == "read" && o.Type == history.OK && o.Key == write.Key && o.Version == write.Version && o.Before(write)
+		})
+		if read == nil {
+			return false
+		}
+		read.Value = write.Arg
+		return true
+	}},
+	atFinal("swapped: one node shows nothing where others show a value, or the other way round", func(h *history.History, o *history.Op) bool {
+		other := int64(0)
+		for _, w := range h.Ops {
+			if o.Value == 0 && w.F == "write" && w.Key == o.Key && w.Version == o.Version {
+				other = w.Arg
+			}
+		}
+		if o.Value == other {
+			return false
+		}
+		o.Value = other
+		return true
+	}),
+}
 
 var realMove = []mutation{
 	atFinal("swapped: one node shows another place", func(_ *history.History, o *history.Op) bool {
@@ -264,6 +304,8 @@ var realHistories = map[string]struct {
 	"move":      {Move, realMove},
 	"quota":     {Quota, realQuota},
 	"audit":     {Audit, realAudit},
+	"restore":   {Restore, realRestore},
+	"members":   {Members, realMembers},
 }
 
 func readReal(t *testing.T, name string) *history.History {
