@@ -143,8 +143,12 @@ static void check_peers(struct rlog_core *c)
         return;
     for (unsigned i = 0; i < ARRAY_LEN(c->peers); i++) {
         struct rlog_core_peer *p = &c->peers[i];
-        if (p->id == 0 || rlog_conf_find(&c->conf, p->id) == NULL)
+        if (p->id == 0)
             continue;
+        if (rlog_conf_find(&c->conf, p->id) == NULL) { /* removed; added again, it begins anew */
+            *p = (struct rlog_core_peer){0};
+            continue;
+        }
         uint64_t match = rlog_core_match(c, p->id);
         ASSERT(match >= p->match);
         ASSERT(match <= rlog_core_last(c));

@@ -217,12 +217,43 @@ static void a_restarted_leader_takes_no_vote_early(void **ctx)
     cluster_free(c);
 }
 
+/* A late request to join comes from a member that was removed: its raft id is added again in the
+ * same term, and the leader knows nothing of what the member has. */
+static void a_removed_member_is_added_again(void **ctx)
+{
+    struct cluster *c = cluster_new(1, 3);
+    (void)ctx;
+    cluster_run(c, c->now + 3000);
+    struct cnode *leader = cluster_leader(c);
+    assert_non_null(leader);
+    assert_status(cluster_submit(leader, 1), ST_OK);
+    cluster_run(c, c->now + 1000);
+    struct rlog_conf conf = leader->core.conf;
+    unsigned at = conf.members[0].id == leader->id ? 1 : 0;
+    struct rlog_member gone = conf.members[at];
+    uint64_t index, term = leader->core.term;
+    memmove(&conf.members[at], &conf.members[at + 1], (conf.n - at - 1) * sizeof gone);
+    memset(&conf.members[--conf.n], 0, sizeof gone);
+    assert_status(rlog_core_change(&leader->core, &conf, c->now, &index), ST_OK);
+    cluster_run(c, c->now + 1000);
+    assert_true(leader->core.commit >= index);
+
+    gone.role = RLOG_SPARE;
+    conf.members[conf.n++] = gone;
+    assert_status(rlog_core_change(&leader->core, &conf, c->now, &index), ST_OK);
+    cluster_run(c, c->now + 1000);
+    assert_true(leader->core.commit >= index);
+    assert_int_equal(leader->core.term, term);
+    cluster_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cores_agree_under_faults),
         cmocka_unit_test(a_vote_that_was_not_yet_taken_elects),
         cmocka_unit_test(a_restarted_leader_takes_no_vote_early),
+        cmocka_unit_test(a_removed_member_is_added_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
