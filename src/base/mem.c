@@ -74,7 +74,7 @@ static void *must_map(size_t size)
     return must(pages != MAP_FAILED ? pages : NULL, size);
 }
 
-void *mem_must_map(size_t size, bool huge)
+void *mem_must_map(size_t size)
 {
     uint8_t *pages = must_map(size);
     size_t off = -(uintptr_t)pages & (size - 1);
@@ -88,9 +88,12 @@ void *mem_must_map(size_t size, bool huge)
         pages += off;
         mem_unmap(pages + size, size - off);
     }
-    if (huge)
-        (void)madvise(pages, size, MADV_HUGEPAGE); /* a kernel without them has others */
     return pages;
+}
+
+void mem_make_huge(void *pages, size_t size)
+{
+    (void)madvise(pages, size, MADV_HUGEPAGE); /* a kernel without huge pages keeps the others */
 }
 
 void mem_unmap(void *pages, size_t size)

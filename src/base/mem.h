@@ -20,10 +20,11 @@ void *mem_must_realloc(void *old, size_t size)
     __attribute__((alloc_size(2), returns_nonnull, warn_unused_result));
 
 /* Map pages of zeros, `size` bytes at a multiple of `size`, which is a power of two and at least a
- * page; or abort when out of memory. `huge`: ask the kernel for huge pages, where it has them.
- * Released with mem_unmap of the same size. */
-void *mem_must_map(size_t size, bool huge) __attribute__((returns_nonnull, warn_unused_result));
+ * page; or abort when out of memory. Released with mem_unmap of the same size. */
+void *mem_must_map(size_t size) __attribute__((returns_nonnull, warn_unused_result));
 void mem_unmap(void *pages, size_t size);
+/* Let the kernel put huge pages in place of the pages, in the background, where it has them. */
+void mem_make_huge(void *pages, size_t size);
 
 /* Overwrite memory with zeros; the compiler does not optimise this away. */
 void mem_wipe(void *data, size_t size);

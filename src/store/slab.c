@@ -66,7 +66,7 @@ static bool run_has_room(const struct run *run)
 
 static struct region *region_new(struct store_slab *slab)
 {
-    struct region *region = mem_must_map(REGION_BYTES, slab->n_regions > 0);
+    struct region *region = mem_must_map(REGION_BYTES);
     region->owner = slab;
     for (size_t i = 1; i < RUNS; i++)
         region->is_free[i] = true;
@@ -87,8 +87,10 @@ static struct run *run_new(struct store_slab *slab, size_t size)
     ASSERT(at < RUNS && region->n_free > 0);
     region->is_free[at] = false;
     region->n_free--;
-    if (region->n_free == 0)
+    if (region->n_free == 0) {
         list_remove(&region->link);
+        mem_make_huge(region, REGION_BYTES);
+    }
     struct run *run = &region->runs[at];
     *run = (struct run){.size = (uint16_t)size};
     list_push(&slab->roomy[size / STORE_SLAB_UNIT], &run->link);

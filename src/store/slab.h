@@ -1,12 +1,13 @@
-/* Memory for nodes: pieces of a few sizes, cut from regions of huge pages.
+/* Memory for nodes: pieces of a few sizes, cut from regions of 2 MiB.
  *
- * A state grows by millions of nodes of a few hundred bytes. From the C library each page of them
- * costs a fault and a system call, which is more than the change of the tree (bench row `drsync`),
- * and a lookup misses the translation cache at each node.
+ * A state grows by millions of nodes of a few hundred bytes. The C library asks the kernel for each
+ * page of them, which costs more than the change of the tree (bench row `drsync`), and they are
+ * spread over so many pages that lookups miss the translation cache.
  *
- * A region is 2 MiB; its runs of 16 KiB each hold pieces of one size. The first region has small
- * pages, so a small state takes little. A run without pieces serves any size, and a region without
- * runs goes back to the kernel. */
+ * The runs of a region, 16 KiB each, hold pieces of one size. A run without pieces serves any size,
+ * and a region without runs goes back to the kernel. The kernel is asked for a huge page once a
+ * region is full, for the background: at its first use, a huge page costs a growing state more than
+ * small ones where the host of a virtual machine must find it first. */
 #ifndef HOLDFAST_STORE_SLAB_H
 #define HOLDFAST_STORE_SLAB_H
 
