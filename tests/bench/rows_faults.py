@@ -44,8 +44,9 @@ def attempt(connection, method, path, body, headers):
 class Writers:
     """Threads that try the same write on each of these ports until one is acknowledged."""
 
-    def __init__(self, ports, request):
+    def __init__(self, ports, request, try_s=TRY_S):
         self.acknowledged = None
+        self.try_s = try_s
         self.over = threading.Event()
         self.threads = [threading.Thread(target=self.work, args=(port, request))
                         for port in ports for _ in range(THREADS)]
@@ -53,7 +54,7 @@ class Writers:
             thread.start()
 
     def work(self, port, request):
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TRY_S)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=self.try_s)
         while not self.over.is_set():
             if attempt(connection, *request):
                 self.acknowledged = self.acknowledged or time.monotonic()

@@ -177,7 +177,7 @@ func (r *run) behindFront(h *history.History) {
 	for _, n := range r.nemeses {
 		orderly = orderly && n.Orderly
 	}
-	errors, last := 0, map[int]*history.Op{} // the operation before, of each client
+	errors, twice, last := 0, 0, map[int]*history.Op{} // last: the operation before, of each client
 	for _, o := range h.Ops {
 		if o.Final {
 			continue
@@ -188,9 +188,13 @@ func (r *run) behindFront(h *history.History) {
 			continue
 		}
 		errors++
-		if orderly && before != nil && before.Type == history.Info && judge.Lost(o) && judge.Lost(before) {
+		if before == nil || before.Type != history.Info || !judge.Lost(o) || !judge.Lost(before) {
+			continue
+		}
+		twice++
+		if orderly {
 			r.find("a client lost two replies in a row while nodes ended in order:\n    %s\n    %s", before, o)
 		}
 	}
-	r.note("%d requests without a known outcome behind HAProxy", errors)
+	r.note("%d requests without a known outcome behind HAProxy, %d of them lost twice in a row", errors, twice)
 }
