@@ -19,8 +19,8 @@ void *mem_must_alloc(size_t size)
 void *mem_must_realloc(void *old, size_t size)
     __attribute__((alloc_size(2), returns_nonnull, warn_unused_result));
 
-/* Map pages of zeros, `size` bytes at a multiple of `size`, which is a power of two and at least a
- * page; or abort when out of memory. Released with mem_unmap of the same size. */
+/* Map pages, `size` bytes at a multiple of `size`, which is a power of two and at least a page; or
+ * abort when out of memory. Released with mem_unmap of the same size. */
 void *mem_must_map(size_t size) __attribute__((returns_nonnull, warn_unused_result));
 void mem_unmap(void *pages, size_t size);
 /* Let the kernel put huge pages in place of the pages, in the background, where it has them. */

@@ -13,7 +13,13 @@ struct head {
     unsigned owner;
 } __attribute__((aligned(16)));
 
-static struct list held[MEM_OWNERS];
+/* Pages. Their head lies apart, because their place is a multiple of their size. */
+struct map {
+    struct list link;
+    void *pages;
+};
+
+static struct list held[MEM_OWNERS], maps[MEM_OWNERS];
 static uint64_t counts[MEM_OWNERS];
 static unsigned current;
 static uint64_t fail_countdown;
@@ -43,9 +49,18 @@ unsigned sim_mem_owner(unsigned owner)
     return before;
 }
 
+static void map_free(struct map *map)
+{
+    list_remove(&map->link);
+    free(map->pages);
+    free(map);
+}
+
 void sim_mem_drop(unsigned owner)
 {
     struct list *link;
+    while (maps[owner].next != NULL && !list_empty(&maps[owner]))
+        map_free(CONTAINER_OF(maps[owner].next, struct map, link));
     if (held[owner].next == NULL)
         return;
     while ((link = list_pop(&held[owner])) != NULL)
@@ -142,6 +157,42 @@ void *mem_must_realloc(void *old, size_t size)
     own(head, size);
     current = before;
     return head + 1;
+}
+
+void *mem_must_map(size_t size)
+{
+    struct map *map = must(malloc(sizeof *map));
+    *map = (struct map){.pages = must(aligned_alloc(size, size))};
+    if (maps[current].next == NULL)
+        list_init(&maps[current]);
+    list_push(&maps[current], &map->link);
+    counts[current]++;
+    return map->pages;
+}
+
+void mem_unmap(void *pages, size_t size)
+{
+    (void)size;
+    for (unsigned owner = 0; owner < MEM_OWNERS; owner++) {
+        if (maps[owner].next == NULL)
+            continue;
+        LIST_FOR_SAFE (link, next, &maps[owner]) {
+            struct map *map = CONTAINER_OF(link, struct map, link);
+            if (map->pages != pages)
+                continue;
+            ASSERT(counts[owner] != 0);
+            counts[owner]--;
+            map_free(map);
+            return;
+        }
+    }
+    ASSERT(!"mapped");
+}
+
+void mem_make_huge(void *pages, size_t size)
+{
+    (void)pages;
+    (void)size;
 }
 
 void mem_wipe(void *data, size_t size)
