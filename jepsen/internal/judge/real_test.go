@@ -306,6 +306,7 @@ var realHistories = map[string]struct {
 	"audit":     {Audit, realAudit},
 	"restore":   {Restore, realRestore},
 	"members":   {Members, realMembers},
+	"watch":     {Watch, watchMutations()},
 }
 
 func readReal(t *testing.T, name string) *history.History {

@@ -79,7 +79,8 @@ func waitFor(w *world, o *history.Op, t *watchedModel) {
 	t.indexes = append(t.indexes, o.Version)
 }
 
-func TestWatch(t *testing.T) {
+// watchMutations: the same for generated and for real histories.
+func watchMutations() []mutation {
 	shown := func(o *history.Op) bool { return o.F == "watch" && o.Type == history.OK && o.Value != 0 }
 	made := func(o *history.Op) bool { return o.F == "set" && o.Type == history.OK }
 	number := func(n int64) *int64 { return &n }
@@ -91,34 +92,34 @@ func TestWatch(t *testing.T) {
 		}
 		return true
 	}
-	judged(t, Watch, generateWatch,
-		mutation{"a change wakes nobody", func(r *rand.Rand, h *history.History) bool {
+	return []mutation{
+		{"a change wakes nobody", func(r *rand.Rand, h *history.History) bool {
 			return add(h, &history.Op{Key: "x", F: "watch", Version: 900, Invoke: 1, Return: 2},
 				&history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 4, Return: 5},
 				&history.Op{Key: "x", F: "watch", CAS: number(900), Version: 901, Value: 900, Invoke: 3, Return: 6 + wakeWithin})
 		}},
-		mutation{"a deletion wakes nobody", func(r *rand.Rand, h *history.History) bool {
+		{"a deletion wakes nobody", func(r *rand.Rand, h *history.History) bool {
 			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
 				&history.Op{Key: "x", F: "delete", Invoke: 4, Return: 5},
 				&history.Op{Key: "x", F: "watch", CAS: number(901), Version: 903, Invoke: 3, Return: 6 + wakeWithin})
 		}},
-		mutation{"a change wakes no list", func(r *rand.Rand, h *history.History) bool {
+		{"a change wakes no list", func(r *rand.Rand, h *history.History) bool {
 			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 4, Return: 5},
 				&history.Op{Key: EveryPolicy, F: "list", CAS: number(900), Version: 901, Names: []string{"x"}, Values: []int64{901}, Invoke: 3, Return: 6 + wakeWithin})
 		}},
-		mutation{"nobody answers", func(r *rand.Rand, h *history.History) bool {
+		{"nobody answers", func(r *rand.Rand, h *history.History) bool {
 			at := end(h)
 			h.Ops = append(h.Ops, &history.Op{Key: "w0", F: "watch", Type: history.Info, Text: Unanswered, Value: at + 2*wakeWithin, Invoke: at, Return: history.Open})
 			return true
 		}},
-		mutation{"index back: below the one waited for", func(r *rand.Rand, h *history.History) bool {
+		{"index back: below the one waited for", func(r *rand.Rand, h *history.History) bool {
 			o := some(r, h, func(o *history.Op) bool { return (o.F == "watch" || o.F == "list") && o.Type == history.OK })
 			if o != nil {
 				o.CAS = number(o.Version + 1)
 			}
 			return o != nil
 		}},
-		mutation{"stale: an older result after a newer one", func(r *rand.Rand, h *history.History) bool {
+		{"stale: an older result after a newer one", func(r *rand.Rand, h *history.History) bool {
 			a := some(r, h, shown)
 			b := some(r, h, func(o *history.Op) bool { return a != nil && shown(o) && o.Key == a.Key && o.Version > a.Version })
 			if b == nil {
@@ -126,7 +127,7 @@ func TestWatch(t *testing.T) {
 			}
 			return add(h, &history.Op{Key: a.Key, F: "watch", Version: a.Version, Value: a.Value, Invoke: 1, Return: 2})
 		}},
-		mutation{"stale: an acknowledged change is not there", func(r *rand.Rand, h *history.History) bool {
+		{"stale: an acknowledged change is not there", func(r *rand.Rand, h *history.History) bool {
 			s := some(r, h, made)
 			older := some(r, h, func(o *history.Op) bool { return s != nil && made(o) && o.Key == s.Key && o.Version < s.Version })
 			if older == nil {
@@ -134,16 +135,16 @@ func TestWatch(t *testing.T) {
 			}
 			return add(h, &history.Op{Key: s.Key, F: "watch", Version: older.Version, Value: older.Arg, Invoke: 1, Return: 2})
 		}},
-		mutation{"stale: what was deleted is shown", func(r *rand.Rand, h *history.History) bool {
+		{"stale: what was deleted is shown", func(r *rand.Rand, h *history.History) bool {
 			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
 				&history.Op{Key: "x", F: "delete", Invoke: 3, Return: 4},
 				&history.Op{Key: "x", F: "watch", Version: 901, Value: 900, Invoke: 5, Return: 6})
 		}},
-		mutation{"lost: not there though nobody deleted it", func(r *rand.Rand, h *history.History) bool {
+		{"lost: not there though nobody deleted it", func(r *rand.Rand, h *history.History) bool {
 			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
 				&history.Op{Key: "x", F: "watch", Version: 903, Invoke: 3, Return: 4})
 		}},
-		mutation{"swapped: two values of two versions", func(r *rand.Rand, h *history.History) bool {
+		{"swapped: two values of two versions", func(r *rand.Rand, h *history.History) bool {
 			a := some(r, h, shown)
 			b := some(r, h, func(o *history.Op) bool { return a != nil && shown(o) && o.Key == a.Key && o.Version != a.Version })
 			if b == nil {
@@ -153,7 +154,7 @@ func TestWatch(t *testing.T) {
 			a.Value, b.Value = b.Value, a.Value
 			return told != nil
 		}},
-		mutation{"early: seen before it was written", func(r *rand.Rand, h *history.History) bool {
+		{"early: seen before it was written", func(r *rand.Rand, h *history.History) bool {
 			s := some(r, h, made)
 			o := some(r, h, func(o *history.Op) bool { return s != nil && shown(o) && o.Key == s.Key && o.Before(s) })
 			if o != nil {
@@ -161,28 +162,32 @@ func TestWatch(t *testing.T) {
 			}
 			return o != nil
 		}},
-		mutation{"phantom: nobody wrote it", func(r *rand.Rand, h *history.History) bool {
+		{"phantom: nobody wrote it", func(r *rand.Rand, h *history.History) bool {
 			o := some(r, h, shown)
 			if o != nil {
 				o.Value = 1000
 			}
 			return o != nil
 		}},
-		mutation{"a later change has a lower version", func(r *rand.Rand, h *history.History) bool {
+		{"a later change has a lower version", func(r *rand.Rand, h *history.History) bool {
 			s := some(r, h, made)
 			if s == nil {
 				return false
 			}
 			return add(h, &history.Op{Key: s.Key, F: "set", Arg: 1000, Version: s.Version - 1, Invoke: 1, Return: 2})
 		}},
-		mutation{"torn: the list has an older version of one", func(r *rand.Rand, h *history.History) bool {
+		{"torn: the list has an older version of one", func(r *rand.Rand, h *history.History) bool {
 			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
 				&history.Op{Key: "x", F: "set", Arg: 901, Version: 902, Invoke: 3, Return: history.Open / 2},
 				&history.Op{Key: EveryPolicy, F: "list", Version: 902, Names: []string{"x"}, Values: []int64{901}, Invoke: 5, Return: 6})
 		}},
-		mutation{"torn: the list lacks one", func(r *rand.Rand, h *history.History) bool {
+		{"torn: the list lacks one", func(r *rand.Rand, h *history.History) bool {
 			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
 				&history.Op{Key: EveryPolicy, F: "list", Version: 902, Invoke: 3, Return: 4})
 		}},
-	)
+	}
+}
+
+func TestWatch(t *testing.T) {
+	judged(t, Watch, generateWatch, watchMutations()...)
 }
