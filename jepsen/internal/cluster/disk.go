@@ -73,6 +73,7 @@ func (n *Node) closeDisk() error {
 const (
 	fsShutdown = 0x8004587d // FS_IOC_SHUTDOWN
 	noLogFlush = 2
+	diskFailed = 74 // how the program ends when its disk fails
 )
 
 func (n *Node) markFile() string { return filepath.Join(n.diskDir(), "unsynced") }
@@ -83,6 +84,7 @@ func (n *Node) CutPower() error {
 	if err := os.WriteFile(n.markFile(), []byte("not synced"), 0o600); err != nil {
 		return err
 	}
+	n.MayEnd(diskFailed)              // a write that is under way fails before its thread stops
 	if err := n.Pause(); err != nil { // nothing may happen between the cut and the end
 		return err
 	}
