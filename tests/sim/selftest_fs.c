@@ -178,6 +178,42 @@ static void an_ended_job_keeps_what_it_synced(void)
     }
 }
 
+/* A job that was there first renames into a directory, and another one after it. */
+static void a_synced_directory_has_what_was_done_before(void)
+{
+    unsigned second = 0;
+    for (unsigned seed = 0; seed < TRIALS; seed++) {
+        struct bench b;
+        struct fs_job jobs[2] = {{0}, {0}};
+        uint8_t data[64];
+        setup(&b, seed);
+        CHECK(fs_mkdir(b.fs, "d") == ST_OK);
+        fs_close(open_file(&b, "d/a", FS_CREATE));
+        fs_close(open_file(&b, "d/b", FS_CREATE));
+        CHECK(fs_sync_dir(b.fs, "d") == ST_OK && fs_sync_dir(b.fs, "") == ST_OK);
+        for (unsigned i = 0; i < 2; i++) {
+            sim_fs_job_run(&b.sim, &jobs[i]);
+            CHECK(fs_rename(b.fs, i == 0 ? "d/a" : "d/b", i == 0 ? "d/1" : "d/2") == ST_OK);
+            CHECK(fs_sync_dir(b.fs, "d") == ST_OK);
+            sim_fs_job_pause(&b.sim);
+        }
+        if (seed % 2 == 0)
+            sim_fs_job_end(&b.sim, &jobs[1]);
+        if (seed % 4 < 2)
+            sim_fs_crash(&b.sim);
+        else
+            sim_fs_exit(&b.sim);
+        bool first = read_all(&b, "d/1", data, sizeof data) != SIZE_MAX;
+        bool has_second = read_all(&b, "d/2", data, sizeof data) != SIZE_MAX;
+        CHECK(has_second || seed % 2 != 0);
+        if (seed % 2 == 0)
+            CHECK(first);
+        second += has_second && seed % 2 != 0;
+        teardown(&b);
+    }
+    CHECK(second > 10);
+}
+
 static void what_a_failed_sync_covered_stays_lost(void)
 {
     unsigned lost = 0;
@@ -311,6 +347,7 @@ unsigned selftest_fs(void)
     a_lost_directory_takes_its_files_along();
     a_job_is_cut_at_one_call();
     an_ended_job_keeps_what_it_synced();
+    a_synced_directory_has_what_was_done_before();
     what_a_failed_sync_covered_stays_lost();
     a_later_sync_covers_later_writes_over_lost_ones();
     a_process_that_ends_leaves_what_it_wrote();

@@ -230,12 +230,43 @@ static void sync_done(struct sim_fs *fs, struct fs_op *sync)
     op_free(fs, sync);
 }
 
+bool op_before_sync_dir(const struct fs_op *op, const struct fs_op *sync)
+{
+    return op_is_name(op) && op->job != NULL && op->job != sync->job &&
+           path_in_dir(op->path, sync->path);
+}
+
+/* The oldest change of a name that another job had made before the sync; NULL: none. */
+static struct fs_op *before_sync_dir(struct sim_fs *fs, const struct fs_op *sync)
+{
+    LIST_FOR (link, &fs->journal) {
+        struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
+        if (op == sync)
+            break;
+        if (op_before_sync_dir(op, sync))
+            return op;
+    }
+    return NULL;
+}
+
+/* What other jobs did in the directory before the sync has taken effect too. */
+static void others_complete(struct sim_fs *fs, const struct fs_op *sync)
+{
+    struct fs_op *op;
+    while ((op = before_sync_dir(fs, sync)) != NULL) {
+        op->job->floor = MAX(op->job->floor, op->call + 1);
+        journal_complete(fs, op->job, op->call);
+    }
+}
+
 void journal_complete(struct sim_fs *fs, struct fs_job *job, unsigned last)
 {
     LIST_FOR_SAFE (link, after, &fs->journal) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
         if (op->job != job || op->call > last)
             continue;
+        if (op->kind == OP_SYNC_DIR)
+            others_complete(fs, op); /* frees older elements only */
         op->job = NULL;
         if (op->kind == OP_SYNC || op->kind == OP_SYNC_DIR)
             sync_done(fs, op); /* frees older elements only, and this one */

@@ -43,6 +43,7 @@ struct fs_names {
 /* The calls of one env_work. */
 struct fs_job {
     unsigned calls;
+    unsigned floor; /* the first call that may not have ended; 0: none has */
     uint64_t cost_ns;
 };
 

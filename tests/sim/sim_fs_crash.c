@@ -23,12 +23,14 @@ static unsigned choose_cuts(struct sim_fs *fs, struct cut cuts[JOBS_MAX])
         if (op->job == NULL || i < n)
             continue;
         ASSERT(n < JOBS_MAX);
-        cuts[n++] = (struct cut){op->job, (unsigned)rng_below(&fs->rng, op->job->calls + 1)};
+        unsigned floor = op->job->floor;
+        unsigned may_end = op->job->calls + 1 - MIN(floor, op->job->calls);
+        cuts[n++] = (struct cut){op->job, floor + (unsigned)rng_below(&fs->rng, may_end)};
     }
     return n;
 }
 
-static const struct cut *cut_of(const struct cut *cuts, unsigned n, const struct fs_op *op)
+static struct cut *cut_of(struct cut *cuts, unsigned n, const struct fs_op *op)
 {
     for (unsigned i = 0; i < n; i++)
         if (cuts[i].job == op->job)
@@ -36,8 +38,27 @@ static const struct cut *cut_of(const struct cut *cuts, unsigned n, const struct
     return NULL;
 }
 
+/* A sync of a directory that took effect shows that earlier changes in it by other jobs did. */
+static void raise_cuts(struct sim_fs *fs, struct cut *cuts, unsigned n)
+{
+    for (struct list *link = fs->journal.prev; link != &fs->journal; link = link->prev) {
+        struct fs_op *sync = CONTAINER_OF(link, struct fs_op, link);
+        struct cut *cut = sync->job != NULL ? cut_of(cuts, n, sync) : NULL;
+        if (sync->kind != OP_SYNC_DIR || cut == NULL || sync->call > cut->call)
+            continue;
+        for (struct list *before = link->prev; before != &fs->journal; before = before->prev) {
+            struct fs_op *op = CONTAINER_OF(before, struct fs_op, link);
+            if (!op_before_sync_dir(op, sync))
+                continue;
+            struct cut *other = cut_of(cuts, n, op);
+            ASSERT(other != NULL);
+            other->call = MAX(other->call, op->call + 1);
+        }
+    }
+}
+
 /* Take back, newest first, what no job got to do any more. */
-static void undo_never_done(struct sim_fs *fs, const struct cut *cuts, unsigned n)
+static void undo_never_done(struct sim_fs *fs, struct cut *cuts, unsigned n)
 {
     struct list *before;
     for (struct list *link = fs->journal.prev; link != &fs->journal; link = before) {
@@ -170,6 +191,7 @@ void sim_fs_crash(struct sim_fs *fs)
 {
     struct cut cuts[JOBS_MAX];
     unsigned n = choose_cuts(fs, cuts);
+    raise_cuts(fs, cuts, n);
     undo_never_done(fs, cuts, n);
     for (unsigned i = 0; i < n; i++) /* calls before the last one that began are complete */
         if (cuts[i].call > 0)
@@ -212,6 +234,7 @@ void sim_fs_exit(struct sim_fs *fs)
 {
     struct cut cuts[JOBS_MAX];
     unsigned n = choose_cuts(fs, cuts);
+    raise_cuts(fs, cuts, n);
     undo_never_done(fs, cuts, n);
     for (unsigned i = 0; i < n; i++)
         journal_complete(fs, cuts[i].job, cuts[i].call);

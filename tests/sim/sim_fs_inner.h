@@ -50,6 +50,9 @@ void op_free(struct sim_fs *fs, struct fs_op *op);
 void op_swap(struct fs_op *op, size_t size);
 /* Carry out the syncs of `job` up to and including call `last`; its other changes are completed. */
 void journal_complete(struct sim_fs *fs, struct fs_job *job, unsigned last);
+/* Whether a completed sync of a directory shows that `op` took effect: an earlier change of a name
+ * in it, by another job. The kernel takes changes of a directory one after the other. */
+bool op_before_sync_dir(const struct fs_op *op, const struct fs_op *sync);
 /* Length of the directory part of a path, without the slash. */
 size_t path_dir_len(const char *path);
 
