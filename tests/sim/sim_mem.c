@@ -170,23 +170,29 @@ void *mem_must_map(size_t size)
     return map->pages;
 }
 
+/* NULL: nothing is mapped there. */
+static struct map *map_of(unsigned owner, const void *pages)
+{
+    if (maps[owner].next == NULL)
+        return NULL;
+    LIST_FOR (link, &maps[owner]) {
+        struct map *map = CONTAINER_OF(link, struct map, link);
+        if (map->pages == pages)
+            return map;
+    }
+    return NULL;
+}
+
 void mem_unmap(void *pages, size_t size)
 {
+    struct map *map = NULL;
+    unsigned owner = 0;
     (void)size;
-    for (unsigned owner = 0; owner < MEM_OWNERS; owner++) {
-        if (maps[owner].next == NULL)
-            continue;
-        LIST_FOR_SAFE (link, next, &maps[owner]) {
-            struct map *map = CONTAINER_OF(link, struct map, link);
-            if (map->pages != pages)
-                continue;
-            ASSERT(counts[owner] != 0);
-            counts[owner]--;
-            map_free(map);
-            return;
-        }
-    }
-    ASSERT(!"mapped");
+    while (owner < MEM_OWNERS && (map = map_of(owner, pages)) == NULL)
+        owner++;
+    ASSERT(map != NULL && counts[owner] != 0);
+    counts[owner]--;
+    map_free(map);
 }
 
 void mem_make_huge(void *pages, size_t size)
