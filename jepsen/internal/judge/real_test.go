@@ -53,7 +53,7 @@ func written(o *history.Op) bool {
 }
 
 var realRegister = []mutation{
-	anOp("phantom: nobody wrote it", func(_ *history.History, o *history.Op) bool { return o.F == "read" && o.Value != 0 },
+	anOp("phantom: no client wrote the value", func(_ *history.History, o *history.Op) bool { return o.F == "read" && o.Value != 0 },
 		func(o *history.Op) { o.Value = -1 }),
 	{"early: read before it was written", func(r *rand.Rand, h *history.History) bool {
 		write := some(r, h, written)
@@ -208,12 +208,12 @@ var realSeal = []mutation{servedWhileClosed("seal", "unseal")}
 
 var realMembers = []mutation{
 	servedWhileClosed("remove", "admit"),
-	anOp("phantom: nobody wrote it", func(_ *history.History, o *history.Op) bool { return o.F == "read" && o.Value != 0 },
+	anOp("phantom: no client wrote the value", func(_ *history.History, o *history.Op) bool { return o.F == "read" && o.Value != 0 },
 		func(o *history.Op) { o.Value = -1 }),
 }
 
 var realRestore = []mutation{
-	anOp("phantom: nobody wrote it", func(_ *history.History, o *history.Op) bool { return o.F == "read" && o.Value != 0 },
+	anOp("phantom: no client wrote the value", func(_ *history.History, o *history.Op) bool { return o.F == "read" && o.Value != 0 },
 		func(o *history.Op) { o.Value = -1 }),
 	{"early: read before it was written", func(r *rand.Rand, h *history.History) bool {
 		write := some(r, h, func(o *history.Op) bool { return o.F == "write" && o.Type == history.OK })
@@ -251,7 +251,7 @@ var realMove = []mutation{
 }
 
 var realQuota = []mutation{
-	anOp("early: refused by a node that served nobody", func(_ *history.History, o *history.Op) bool { return o.Value == 0 },
+	anOp("early: refused by a node that had served no request", func(_ *history.History, o *history.Op) bool { return o.Value == 0 },
 		func(o *history.Op) { o.Node = "node9" }),
 	{"doubled: each is served five times", func(_ *rand.Rand, h *history.History) bool {
 		var ops []*history.Op

@@ -93,12 +93,12 @@ func watchMutations() []mutation {
 		return true
 	}
 	return []mutation{
-		{"a change wakes nobody", func(r *rand.Rand, h *history.History) bool {
+		{"a change ends no wait", func(r *rand.Rand, h *history.History) bool {
 			return add(h, &history.Op{Key: "x", F: "watch", Version: 900, Invoke: 1, Return: 2},
 				&history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 4, Return: 5},
 				&history.Op{Key: "x", F: "watch", CAS: number(900), Version: 901, Value: 900, Invoke: 3, Return: 6 + wakeWithin})
 		}},
-		{"a deletion wakes nobody", func(r *rand.Rand, h *history.History) bool {
+		{"a deletion ends no wait", func(r *rand.Rand, h *history.History) bool {
 			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
 				&history.Op{Key: "x", F: "delete", Invoke: 4, Return: 5},
 				&history.Op{Key: "x", F: "watch", CAS: number(901), Version: 903, Invoke: 3, Return: 6 + wakeWithin})
@@ -107,7 +107,7 @@ func watchMutations() []mutation {
 			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 4, Return: 5},
 				&history.Op{Key: EveryPolicy, F: "list", CAS: number(900), Version: 901, Names: []string{"x"}, Values: []int64{901}, Invoke: 3, Return: 6 + wakeWithin})
 		}},
-		{"nobody answers", func(r *rand.Rand, h *history.History) bool {
+		{"a wait gets no answer", func(r *rand.Rand, h *history.History) bool {
 			at := end(h)
 			h.Ops = append(h.Ops, &history.Op{Key: "w0", F: "watch", Type: history.Info, Text: Unanswered, Value: at + 2*wakeWithin, Invoke: at, Return: history.Open})
 			return true
@@ -140,7 +140,7 @@ func watchMutations() []mutation {
 				&history.Op{Key: "x", F: "delete", Invoke: 3, Return: 4},
 				&history.Op{Key: "x", F: "watch", Version: 901, Value: 900, Invoke: 5, Return: 6})
 		}},
-		{"lost: not there though nobody deleted it", func(r *rand.Rand, h *history.History) bool {
+		{"lost: a value is missing without a deletion", func(r *rand.Rand, h *history.History) bool {
 			return add(h, &history.Op{Key: "x", F: "set", Arg: 900, Version: 901, Invoke: 1, Return: 2},
 				&history.Op{Key: "x", F: "watch", Version: 903, Invoke: 3, Return: 4})
 		}},
@@ -162,7 +162,7 @@ func watchMutations() []mutation {
 			}
 			return o != nil
 		}},
-		{"phantom: nobody wrote it", func(r *rand.Rand, h *history.History) bool {
+		{"phantom: no client wrote the value", func(r *rand.Rand, h *history.History) bool {
 			o := some(r, h, shown)
 			if o != nil {
 				o.Value = 1000

@@ -36,15 +36,8 @@ var replace = &Nemesis{
 	Name: "replace", Does: "one node is removed by the API; one with its name and an empty disk is admitted and joins", Acts: true,
 	ChangesMembers: true, Setup: voteAtOnce,
 	Begin: func(e *Env) (*Harm, error) {
-		if !e.takeCopies() {
-			return nil, nil
-		}
-		n := (*cluster.Node)(nil)
-		if everyNodeVotes(e) {
-			n = e.takeOne()
-		}
+		n := e.takeOneWithCopies()
 		if n == nil {
-			e.giveCopiesBack()
 			return nil, nil
 		}
 		if err := e.changeMember("remove-peer", n); err != nil {

@@ -166,6 +166,21 @@ func (e *Env) giveCopiesBack() {
 	e.few = false
 }
 
+// takeOneWithCopies takes a node whose copy of the state may go, while every node votes: nil, and nothing
+// taken, if there is none. Afterwards giveCopiesBack is due.
+func (e *Env) takeOneWithCopies() *cluster.Node {
+	if !e.takeCopies() {
+		return nil
+	}
+	if everyNodeVotes(e) {
+		if n := e.takeOne(); n != nil {
+			return n
+		}
+	}
+	e.giveCopiesBack()
+	return nil
+}
+
 // activeFirst are the nodes, the active one in front of the shuffled others, and whether there is one.
 func (e *Env) activeFirst() (nodes []*cluster.Node, found bool) {
 	active := e.Cluster.Active()

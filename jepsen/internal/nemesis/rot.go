@@ -27,15 +27,8 @@ func rot(name, what, suffix string) *Nemesis {
 		Options: func(o *cluster.Options) { configured(o, "snapshot_log_bytes", 64<<10) },
 		Setup:   voteAtOnce,
 		Begin: func(e *Env) (*Harm, error) {
-			if !e.takeCopies() {
-				return nil, nil
-			}
-			n := (*cluster.Node)(nil)
-			if everyNodeVotes(e) {
-				n = e.takeOne()
-			}
+			n := e.takeOneWithCopies()
 			if n == nil {
-				e.giveCopiesBack()
 				return nil, nil
 			}
 			said := len(noticed.FindAllString(n.Log(), -1))

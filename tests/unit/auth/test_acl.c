@@ -656,7 +656,7 @@ static void a_decision_names_its_rule_and_policies(void **ctx)
         {"c", ST_DENIED, NULL, ""},
     };
     static const char *const texts[] = {
-        "", /* a policy without rules has none of them */
+        "", /* a policy without rules granted nothing */
         "path \"a/*\" { capabilities = [\"read\"] }",
         "path \"a/*\" { capabilities = [\"list\"] } path \"b\" { capabilities = [\"deny\"] }"};
     struct made m = make(texts, 3);

@@ -131,16 +131,24 @@ static void cut_off(struct cluster *c, unsigned node, bool off)
         c->cut[i][node] = c->cut[node][i] = off;
 }
 
-/* The leader takes a vote, and dies before anybody else heard of it but, perhaps, who loses it. */
-static void a_vote_that_was_not_yet_taken_elects(void **ctx)
+/* The leader of three nodes, which all have one entry. */
+static struct cnode *leader_with_an_entry(struct cluster *c)
 {
-    struct cluster *c = cluster_new(1, 3);
-    (void)ctx;
     cluster_run(c, c->now + 3000);
     struct cnode *leader = cluster_leader(c);
     assert_non_null(leader);
     assert_status(cluster_submit(leader, 1), ST_OK);
     cluster_run(c, c->now + 1000);
+    return leader;
+}
+
+/* The leader takes a vote, and dies before another node heard of it but, perhaps, the node that
+ * loses it. */
+static void a_vote_that_was_not_yet_taken_elects(void **ctx)
+{
+    struct cluster *c = cluster_new(1, 3);
+    struct cnode *leader = leader_with_an_entry(c);
+    (void)ctx;
     unsigned at = (unsigned)(leader - c->nodes), loser = (at + 1) % 3, other = (at + 2) % 3;
     cut_off(c, other, true);
     uint64_t index = set_role(leader, &c->nodes[loser], RLOG_STANDBY);
@@ -176,12 +184,8 @@ static void a_vote_that_was_not_yet_taken_elects(void **ctx)
 static void a_restarted_leader_takes_no_vote_early(void **ctx)
 {
     struct cluster *c = cluster_new(1, 3);
+    struct cnode *leader = leader_with_an_entry(c);
     (void)ctx;
-    cluster_run(c, c->now + 3000);
-    struct cnode *leader = cluster_leader(c);
-    assert_non_null(leader);
-    assert_status(cluster_submit(leader, 1), ST_OK);
-    cluster_run(c, c->now + 1000);
     unsigned at = (unsigned)(leader - c->nodes), loser = (at + 1) % 3, other = (at + 2) % 3;
     (void)set_role(leader, &c->nodes[loser], RLOG_STANDBY);
     cluster_run(c, c->now + 1000);
@@ -222,12 +226,8 @@ static void a_restarted_leader_takes_no_vote_early(void **ctx)
 static void a_removed_member_is_added_again(void **ctx)
 {
     struct cluster *c = cluster_new(1, 3);
+    struct cnode *leader = leader_with_an_entry(c);
     (void)ctx;
-    cluster_run(c, c->now + 3000);
-    struct cnode *leader = cluster_leader(c);
-    assert_non_null(leader);
-    assert_status(cluster_submit(leader, 1), ST_OK);
-    cluster_run(c, c->now + 1000);
     struct rlog_conf conf = leader->core.conf;
     unsigned at = conf.members[0].id == leader->id ? 1 : 0;
     struct rlog_member gone = conf.members[at];
