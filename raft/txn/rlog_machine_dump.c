@@ -9,6 +9,7 @@ enum { PIECE_BYTES = 256 * 1024, DUMP_DEADLINE_MS = 10 * 60 * 1000 };
 struct spot {
     size_t depth;    /* length of the node's key */
     uint64_t newest; /* greatest version known below it from what was written */
+    uint64_t own;    /* newest version of the node itself; 0: not known yet */
 };
 
 /* Nodes nest at most as deep as a key is long, plus the root. */
@@ -62,7 +63,9 @@ static uint64_t close_spot(struct walk *w)
 {
     ASSERT(w->n_spots > 0);
     struct spot *spot = &w->spots[--w->n_spots];
-    uint64_t newest = store_newest(&w->dump->pin, bytes_of(w->last, spot->depth));
+    uint64_t newest = spot->own;
+    if (newest == 0 || w->dump->pin.floor != NULL)
+        newest = store_newest(&w->dump->pin, bytes_of(w->last, spot->depth));
 
     ASSERT(newest >= spot->newest);
     if (newest > spot->newest) {
@@ -89,7 +92,7 @@ static void part_at(struct walk *w, size_t depth)
         top = deepest(w);
         if (top == NULL || top->depth < depth) {
             ASSERT(w->n_spots < ARRAY_LEN(w->spots));
-            w->spots[w->n_spots++] = (struct spot){depth, newest};
+            w->spots[w->n_spots++] = (struct spot){depth, newest, 0};
             return;
         }
         top->newest = MAX(top->newest, newest);
@@ -104,7 +107,8 @@ static size_t common(struct bytes a, struct bytes b)
     return i;
 }
 
-static void write_key(struct walk *w, const struct store_item *item)
+/* `newest`: of the key's own node; 0: not known. */
+static void write_key(struct walk *w, const struct store_item *item, uint64_t newest)
 {
     size_t shared = common(bytes_of(w->last, w->last_len), item->key);
 
@@ -119,7 +123,7 @@ static void write_key(struct walk *w, const struct store_item *item)
     memcpy(w->last + shared, item->key.data + shared, item->key.len - shared);
     w->last_len = item->key.len;
     ASSERT(w->n_spots < ARRAY_LEN(w->spots));
-    w->spots[w->n_spots++] = (struct spot){item->key.len, item->modified};
+    w->spots[w->n_spots++] = (struct spot){item->key.len, item->modified, newest};
     w->n_keys++;
 }
 
@@ -158,7 +162,7 @@ static enum status write_keys(struct walk *w, struct bytes prefix, uint64_t n_ma
 {
     store_iter_init(&w->iter, &w->dump->pin, prefix, BYTES(""));
     while (w->n_keys < n_max && store_iter_next(&w->iter)) {
-        write_key(w, &w->iter.item);
+        write_key(w, &w->iter.item, w->iter.newest);
         TRY(flush(w, PIECE_BYTES));
     }
     return ST_OK;
@@ -174,7 +178,7 @@ static enum status keys_of_parts(struct walk *w)
         if (!part->exact)
             TRY(write_keys(w, part->at, UINT64_MAX));
         else if (store_get(&w->dump->pin, part->at, &item) == ST_OK)
-            write_key(w, &item);
+            write_key(w, &item, 0);
         TRY(flush(w, PIECE_BYTES));
     }
     return ST_OK;

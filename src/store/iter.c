@@ -65,6 +65,7 @@ void store_iter_init(struct store_iter *iter, const struct store_pin *pin, struc
 {
     iter->root = pin->root;
     iter->item = (struct store_item){0};
+    iter->newest = 0;
     iter->prefix_len = prefix.len;
     iter->key_len = 0;
     iter->n_frames = iter->first_frame = 0;
@@ -85,7 +86,7 @@ static void pop(struct store_iter *iter)
         seek(iter, bytes_of(iter->key, depth), true);
 }
 
-/* The next leaf; its key is iter->key[0..key_len). NULL at the end. */
+/* The next leaf; its key is iter->key[0..key_len). NULL at the end. Sets iter->newest. */
 static inline const struct store_node *next_leaf(struct store_iter *iter)
 {
     while (iter->n_frames > iter->first_frame) {
@@ -95,11 +96,13 @@ static inline const struct store_node *next_leaf(struct store_iter *iter)
         if (node->kind == STORE_LEAF) {
             iter->n_frames--; /* the parent is still in the ring, or the frame is the last */
             ASSERT(iter->n_frames > iter->first_frame || iter->first_frame == 0);
+            iter->newest = node->newest;
             return node;
         }
         const struct store_inner *inner = store_inner_of(node);
         if (frame->next == 0) {
             frame->next = 1;
+            iter->newest = 0;
             if (inner->own != NULL)
                 return inner->own;
         }

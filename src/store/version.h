@@ -57,6 +57,9 @@ enum { STORE_ITER_FRAMES = 64 };
 /* In-order walk over the keys that begin with `prefix`. Embedded; valid while the pin is. */
 struct store_iter {
     struct store_item item;
+    /* As store_newest of the item's key, but without the lower bound that a swap sets; 0: further
+     * keys begin with it, and the walk does not know. */
+    uint64_t newest;
     const struct store_node *root;
     size_t prefix_len, key_len;
     /* The path to the current node, outermost first. The path is a ring: when full, it drops its

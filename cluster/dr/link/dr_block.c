@@ -14,6 +14,12 @@ void dr_block_pack(struct bytes raw, uint8_t *room, struct dr_block *ret_block)
     ASSERT(dr_block_valid(ret_block));
 }
 
+void dr_block_plain(struct bytes raw, struct dr_block *ret_block)
+{
+    ASSERT(raw.len > 0 && raw.len <= DR_RAW_MAX);
+    *ret_block = (struct dr_block){.raw_bytes = (uint32_t)raw.len, .data = raw};
+}
+
 bool dr_block_valid(const struct dr_block *block)
 {
     if (block->raw_bytes == 0 || block->raw_bytes > DR_RAW_MAX || block->data.len == 0)

@@ -21,6 +21,8 @@ struct dr_block {
 /* Make a block of 1 to DR_RAW_MAX bytes of content. `room` has as many bytes as the content. The
  * block borrows from `room`, or from `raw` if compression does not make the content smaller. */
 void dr_block_pack(struct bytes raw, uint8_t *room, struct dr_block *ret_block);
+/* The same without an attempt to compress. The block borrows from `raw`. */
+void dr_block_plain(struct bytes raw, struct dr_block *ret_block);
 /* Whether lengths and form agree; says nothing about the compressed bytes themselves. */
 bool dr_block_valid(const struct dr_block *block);
 /* Write the content to `to`, which has room for raw_bytes. The block is valid. ST_INVALID: the data

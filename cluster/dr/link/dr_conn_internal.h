@@ -38,6 +38,7 @@ struct dr_conn {
     struct buf given; /* payload of the frame that dr_conn_receive returned last */
     struct buf head;  /* frame being sent, without its data */
     uint8_t *room;    /* DR_RAW_MAX bytes for compressed content; NULL: not used yet */
+    unsigned n_plain; /* pieces of a sync to send uncompressed before the next attempt */
     enum status in_status, out_status; /* how the direction failed; ST_OK: it has not */
     struct reason error;
     char address[DR_ADDRESS_MAX];

@@ -164,6 +164,37 @@ static void data_of_a_sync_arrives(void **ctx)
     pair_done(&p);
 }
 
+/* Whether a piece of a sync with this content arrives compressed. */
+static bool piece_is_packed(const struct dr_pair *p, struct bytes raw)
+{
+    static uint8_t to[1000];
+    struct dr_frame f;
+    assert_status(dr_conn_send_data(p->primary, 0, raw, soon()), ST_OK);
+    assert_status(dr_conn_receive(p->secondary, soon(), &f), ST_OK);
+    assert_status(dr_block_unpack(&f.sync_data.block, to), ST_OK);
+    assert_memory_equal(to, raw.data, raw.len);
+    return f.sync_data.block.packed;
+}
+
+static void content_that_does_not_compress_is_tried_now_and_then(void **ctx)
+{
+    static uint8_t dense[1000], thin[1000];
+    struct dr_pair p;
+    (void)ctx;
+    assert_status(crypto_random(dense, sizeof dense), ST_OK);
+    memset(thin, 'y', sizeof thin);
+    pair_open(&p, &certs);
+    assert_true(piece_is_packed(&p, bytes_of(thin, sizeof thin)));
+    for (int round = 0; round < 3; round++) {
+        assert_false(piece_is_packed(&p, bytes_of(dense, sizeof dense)));
+        for (int i = 0; i < 15; i++)
+            assert_false(piece_is_packed(&p, bytes_of(thin, sizeof thin)));
+        assert_true(piece_is_packed(&p, bytes_of(thin, sizeof thin)));
+        assert_true(piece_is_packed(&p, bytes_of(thin, sizeof thin)));
+    }
+    pair_done(&p);
+}
+
 enum { ROUNDS = 4, REQUESTS = 100, KERNEL_BYTES = 8192 };
 
 /* The secondary's part: many small frames, then the primary's large one. */
@@ -531,6 +562,7 @@ int main(void)
         cmocka_unit_test(a_frame_is_borrowed_until_the_next_one),
         cmocka_unit_test(long_runs_arrive_whole),
         cmocka_unit_test(data_of_a_sync_arrives),
+        cmocka_unit_test(content_that_does_not_compress_is_tried_now_and_then),
         cmocka_unit_test(large_frames_travel_both_ways_at_once),
         cmocka_unit_test(what_is_no_frame_ends_the_connection),
         cmocka_unit_test(a_bomb_is_refused_when_it_is_opened),
