@@ -102,7 +102,7 @@ func (e *endless) one() bool {
 	}
 	delete(e.running, dir)
 	e.rows = append(e.rows, r)
-	r.print()
+	r.print(os.Stdout)
 	if r.findings() == 0 {
 		_ = os.RemoveAll(dir) // nothing to look into
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand"
 	"os"
 	"path/filepath"
@@ -64,6 +65,7 @@ func checkCommand(dir string) error {
 type options struct {
 	top, suite string
 	list       bool
+	timed      bool // --time was given
 	jobs       int
 	hours      float64
 	plan       runner.Plan
@@ -87,7 +89,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.suite, "suite", "", "run the rows of this suite: quick or full")
 	flags.BoolVar(&o.list, "list", false, "list workloads and nemeses")
 	flags.IntVar(&o.jobs, "jobs", 3, "rows of a suite at once")
-	flags.Float64Var(&o.hours, "hours", 0, "jepsen/forever: hours until it ends; 0: until it is stopped")
+	flags.Float64Var(&o.hours, "hours", 0, "hours after which a suite begins no row, and jepsen/forever ends; 0: no limit")
 	flags.IntVar(&o.plan.Seconds, "time", 20, "seconds of faults")
 	flags.Int64Var(&o.plan.Seed, "seed", rand.Int63n(1<<31), "what chance begins with")
 	flags.IntVar(&o.plan.Nodes, "nodes", 3, "nodes of the cluster: 1, 3 or 5")
@@ -101,6 +103,7 @@ func parse(args []string) (*options, error) {
 			names, args = append(names, args[0]), args[1:]
 		}
 	}
+	flags.Visit(func(f *flag.Flag) { o.timed = o.timed || f.Name == "time" })
 	if o.plan.Front != "direct" && o.plan.Front != "haproxy" {
 		return nil, fmt.Errorf("--front %s: direct or haproxy is expected", o.plan.Front)
 	}
@@ -129,7 +132,7 @@ func runCommand(args []string) error {
 		return runSuite(o)
 	}
 	result := runRow(o, o.plan)
-	result.print()
+	result.print(os.Stdout)
 	return total([]row{result})
 }
 
@@ -184,22 +187,22 @@ func (r row) findings() int {
 	return len(r.result.Findings)
 }
 
-func (r row) print() {
+func (r row) print(w io.Writer) {
 	if r.err != nil {
-		fmt.Printf("%-44s FAILED %v\n    %s\n", r.plan.Name(), r.err, r.plan.Command())
+		fmt.Fprintf(w, "%-44s FAILED %v\n    %s\n", r.plan.Name(), r.err, r.plan.Command())
 		return
 	}
 	s := r.result
-	fmt.Printf("%-44s %6d operations, %3.0f %% in %2d faults, %2d elections, longest gap %s, %d findings\n",
+	fmt.Fprintf(w, "%-44s %6d operations, %3.0f %% in %2d faults, %2d elections, longest gap %s, %d findings\n",
 		r.plan.Name(), s.Operations, 100*s.Overlap, s.Faults, s.Elections, s.LongestGap, len(s.Findings))
 	if s.Loopback {
-		fmt.Println("    on the loopback: this machine makes no network namespaces")
+		fmt.Fprintln(w, "    on the loopback: this machine makes no network namespaces")
 	}
 	for _, finding := range s.Findings {
-		fmt.Printf("    %.6000s\n", finding)
+		fmt.Fprintf(w, "    %.6000s\n", finding)
 	}
 	if len(s.Findings) > 0 {
-		fmt.Printf("    again: %s\n    kept: %s\n", r.plan.Command(), r.dir)
+		fmt.Fprintf(w, "    again: %s\n    kept: %s\n", r.plan.Command(), r.dir)
 	}
 }
 

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"math/rand"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"holdfast/jepsen/internal/nemesis"
 	"holdfast/jepsen/internal/runner"
@@ -41,7 +46,9 @@ func suitePlans(o *options) (plans []runner.Plan, err error) {
 	case "quick":
 		rows = quickRows
 	case "full":
-		o.plan.Seconds = fullSeconds
+		if !o.timed {
+			o.plan.Seconds = fullSeconds
+		}
 		for _, w := range workload.All {
 			for _, n := range nemesis.All {
 				if n.Name != "none" && runner.Unfit(w, n) == "" {
@@ -49,6 +56,8 @@ func suitePlans(o *options) (plans []runner.Plan, err error) {
 				}
 			}
 		}
+		// in a random order, so that a suite that is ended early was not blind to some workloads
+		rand.New(rand.NewSource(o.plan.Seed)).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
 	default:
 		return nil, fmt.Errorf("no suite %s: quick or full is expected", o.suite)
 	}
@@ -65,35 +74,68 @@ func suitePlans(o *options) (plans []runner.Plan, err error) {
 	return plans, nil
 }
 
+// suite is a suite that runs. Its table is a file that has each row once the row has ended.
+type suite struct {
+	o     *options
+	plans []runner.Plan
+	until time.Time // no row begins afterwards; zero: each does
+	mu    sync.Mutex
+	next  int
+	rows  []row
+	table *os.File
+}
+
 // runSuite runs some rows at once: most of the time they wait.
 func runSuite(o *options) error {
 	plans, err := suitePlans(o)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("seed %d\n", o.plan.Seed)
-	rows := make([]row, len(plans))
-	next := make(chan int)
+	s := &suite{o: o, plans: plans}
+	if o.hours > 0 {
+		s.until = time.Now().Add(time.Duration(o.hours * float64(time.Hour)))
+	}
+	path := filepath.Join(o.top, "build", "jepsen", fmt.Sprintf("%s-%d.txt", o.suite, o.plan.Seed))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if s.table, err = os.Create(path); err != nil {
+		return err
+	}
+	fmt.Printf("seed %d, table %s\n", o.plan.Seed, path)
 	var all sync.WaitGroup
-	var print sync.Mutex
 	for range o.jobs {
 		all.Add(1)
 		go func() {
 			runtime.LockOSThread() // a run ends with the thread that started it
 			defer runtime.UnlockOSThread()
 			defer all.Done()
-			for i := range next {
-				rows[i] = runRow(o, plans[i])
-				print.Lock()
-				rows[i].print()
-				print.Unlock()
+			for s.one() {
 			}
 		}()
 	}
-	for i := range plans {
-		next <- i
-	}
-	close(next)
 	all.Wait()
-	return total(rows)
+	if len(s.rows) < len(plans) {
+		fmt.Printf("%d of %d rows ran\n", len(s.rows), len(plans))
+	}
+	return errors.Join(total(s.rows), s.table.Close())
+}
+
+// one row; false when there is none left, or no time.
+func (s *suite) one() bool {
+	s.mu.Lock()
+	if s.next == len(s.plans) || (!s.until.IsZero() && time.Now().After(s.until)) {
+		s.mu.Unlock()
+		return false
+	}
+	p := s.plans[s.next]
+	s.next++
+	s.mu.Unlock()
+	r := runRow(s.o, p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rows = append(s.rows, r)
+	r.print(os.Stdout)
+	r.print(s.table)
+	return true
 }
