@@ -147,6 +147,26 @@ var realTokens = []mutation{
 	anOp("early: a good token is refused", func(h *history.History, o *history.Op) bool {
 		return o.F == "use" && o.Value == 1 && strings.Contains(o.Key, ".") && !revokedBefore(h, o, false)
 	}, func(o *history.Op) { o.Value = 0 }),
+	anOp("early: refused before what the last renewal gave", func(h *history.History, o *history.Op) bool {
+		now, _, ttl := lifeOf(h, o)
+		return o.F == "use" && o.Value == 1 && ttl > 0 && o.Return < now-early
+	}, func(o *history.Op) { o.Value = 0 }),
+	{"late: accepted long after what the last renewal gave", func(r *rand.Rand, h *history.History) bool {
+		o := some(r, h, func(o *history.Op) bool {
+			_, last, ttl := lifeOf(h, o)
+			return o.F == "use" && ttl > 0 && last > 0
+		})
+		_, last, _ := lifeOf(h, o)
+		h.Ops = append(h.Ops, &history.Op{F: "use", Key: o.Key, Type: history.OK, Value: 1, Invoke: last + lateMax + 1, Return: last + lateMax + 2})
+		return true
+	}},
+	anOp("a renewal gives too much", func(_ *history.History, o *history.Op) bool { return o.F == "renew" && o.Value > 0 },
+		func(o *history.Op) { o.Value += lateMax }),
+	anOp("a batch token is renewed", func(_ *history.History, o *history.Op) bool { return o.Value == NotRenewable },
+		func(o *history.Op) { o.Value = o.Return + second }),
+	anOp("early: a batch token without a parent ends with the tree", func(_ *history.History, o *history.Op) bool {
+		return o.F == "use" && o.Value == 1 && strings.HasSuffix(o.Key, ".orphan")
+	}, func(o *history.Op) { o.Value = 0 }),
 }
 
 var realOnce = []mutation{{"doubled: two are good", func(r *rand.Rand, h *history.History) bool {

@@ -12,6 +12,11 @@ const (
 	Brief   = "brief"   // ends at its expire_time (Value of the creation, ns of the run)
 	Limited = "limited" // good for Arg uses
 	Tree    = "tree"    // ends when the token that Names tells is revoked
+	// Renewed and Periodic end at the expire_time that the last renewal gave. Value of the creation is the
+	// first expire_time, Values are what each renewal gives and, of Renewed, the longest life in all (ns).
+	Renewed  = "renewed"
+	Periodic = "periodic"
+	Batch    = "batch" // ends as Brief and, where Names tells of a tree, as Tree
 )
 
 const (
@@ -26,7 +31,9 @@ const (
 //     `late` after it, nor 10 s after one that expires no sooner was refused;
 //   - tree: once the revocation of its root was acknowledged no request that begins succeeds; before
 //     it was asked for none is refused;
-//   - limited: at most Arg succeed, and when one is refused all uses are accounted for.
+//   - limited: at most Arg succeed, and when one is refused all uses are accounted for;
+//   - renewed, periodic: as brief, with what renewals (F "renew") gave; see lives;
+//   - batch: as brief and as tree; no renewal is granted.
 //
 // The bounds follow from rule R16 of PROTOCOL.md: cluster time never runs ahead of the clocks, which
 // are one clock here, but a new leader lacks what the last question to the one before was under way.
@@ -92,7 +99,7 @@ func (j *tokenJudge) token(v *Verdict, ops []*history.Op) {
 		switch {
 		case o.F == "create" && o.Type == history.OK:
 			made = o
-		case o.F == "use" && o.Type != history.Fail:
+		case (o.F == "use" || o.F == "renew") && o.Type != history.Fail:
 			uses = append(uses, o)
 		}
 	}
@@ -106,10 +113,18 @@ func (j *tokenJudge) token(v *Verdict, ops []*history.Op) {
 		if o.Type != history.OK {
 			continue
 		}
-		j.count(made.Text + []string{" refused", " used"}[o.Value])
+		if Accepted(o) {
+			j.count(made.Text + " used")
+		} else {
+			j.count(made.Text + " refused")
+		}
 		switch made.Text {
+		case Renewed, Periodic:
+			j.lives(v, made, uses, o)
+		case Batch:
+			j.batch(v, made, o)
 		case Brief:
-			j.brief(v, made, o)
+			j.until(v, made, o, made.Value, made.Value)
 		case Tree:
 			j.tree(v, made, o)
 		}
@@ -161,23 +176,23 @@ func (j *tokenJudge) lateBy(at int64) int64 {
 	return min(late, lateMax)
 }
 
-func (j *tokenJudge) brief(v *Verdict, made, o *history.Op) {
-	expires := made.Value
-	if o.Value == 0 {
-		if o.Return < expires-early {
-			v.add("refused early", fmt.Sprintf("%v before expire_time", time.Duration(expires-o.Return)), made, o)
+// until: a token that expires between `least` and `most` is good before and no longer.
+func (j *tokenJudge) until(v *Verdict, made, o *history.Op, least, most int64) {
+	if !Accepted(o) {
+		if o.Return < least-early {
+			v.add("refused early", fmt.Sprintf("%v before expire_time", time.Duration(least-o.Return)), made, o)
 		}
-		j.refusals = append(j.refusals, refusal{o.Return, expires})
+		j.refusals = append(j.refusals, refusal{o.Return, least})
 		return
 	}
-	j.latest = max(j.latest, o.Invoke-expires)
-	if late := j.lateBy(o.Invoke); o.Invoke > expires+late {
-		v.add("accepted late", fmt.Sprintf("%v after expire_time, %v allowed", time.Duration(o.Invoke-expires), time.Duration(late)), made, o)
+	j.latest = max(j.latest, o.Invoke-most)
+	if late := j.lateBy(o.Invoke); o.Invoke > most+late {
+		v.add("accepted late", fmt.Sprintf("%v after expire_time, %v allowed", time.Duration(o.Invoke-most), time.Duration(late)), made, o)
 	}
 	j.accepted = append(j.accepted, struct {
 		o       *history.Op
 		expires int64
-	}{o, expires})
+	}{o, most})
 }
 
 func (j *tokenJudge) tree(v *Verdict, made, o *history.Op) {

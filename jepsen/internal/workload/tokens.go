@@ -3,6 +3,7 @@ package workload
 import (
 	"fmt"
 	"math/rand"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,11 +12,11 @@ import (
 	"holdfast/jepsen/internal/judge"
 )
 
-// tokens: users share tokens that expire, have a number of uses, or are revoked with their tree, and
-// use each of them through all nodes at once.
+// tokens: users share tokens that expire, are renewed, have a number of uses, or are revoked with their
+// tree, and use each of them through all nodes at once.
 var tokens = &Workload{
 	Name:  "tokens",
-	Does:  "time to live, number of uses, trees and their revocation",
+	Does:  "time to live, renewal, number of uses, trees and their revocation, batch tokens",
 	Judge: judge.Tokens,
 	Least: 20,
 	Lacks: func(h *history.History) []string { return lacks(tokenKinds(h), usesLeast) },
@@ -37,8 +38,10 @@ var tokens = &Workload{
 				if t := p.pick(c.Rand, "", true); t != nil {
 					useToken(c, p, t, nil)
 				}
+			case dice < 45:
+				renewOne(c, p)
 			default:
-				kind := []string{judge.Brief, judge.Limited, judge.Tree}[c.Rand.Intn(3)]
+				kind := tokenKindsAll[c.Rand.Intn(len(tokenKindsAll))]
 				if t := p.pick(c.Rand, kind, false); t != nil {
 					useToken(c, p, t, nil)
 				} else {
@@ -64,26 +67,58 @@ var tokens = &Workload{
 	},
 }
 
+var tokenKindsAll = []string{judge.Brief, judge.Limited, judge.Tree, judge.Renewed, judge.Periodic, judge.Batch}
+
 const (
-	liveMax     = 16
+	liveMax     = 32
 	finalTokens = 100
+	treeDepth   = 3
+)
+
+const (
+	endedWithParent   = judge.Batch + " ended with its parent"
+	goodWithoutParent = judge.Batch + " good without a parent"
 )
 
 // usesLeast of the tokens of each kind must have been accepted during the run, and as many refused.
 const usesLeast = 10
 
 func tokenKinds(h *history.History) map[string]int {
-	kinds, of := map[string]int{}, map[string]string{}
-	for _, kind := range []string{judge.Brief, judge.Limited, judge.Tree} {
+	kinds, made := map[string]int{}, map[string]*history.Op{}
+	for _, kind := range tokenKindsAll {
 		kinds[kind+" used"], kinds[kind+" refused"] = 0, 0
 	}
+	for _, kind := range []string{judge.Renewed, judge.Periodic} {
+		kinds[kind+" renewed"], kinds[kind+" outlived its ttl"] = 0, 0
+	}
+	kinds[judge.Batch+" not renewed"], kinds[endedWithParent], kinds[goodWithoutParent] = 0, 0, 0
+	revoked := map[string]bool{}
 	for _, o := range h.Ops {
-		switch {
+		switch m := made[o.Key]; {
 		case o.Type != history.OK || o.Final:
+		case o.F == "revoke":
+			revoked[o.Key] = true
 		case o.F == "create":
-			of[o.Key] = o.Text
-		case o.F == "use":
-			kinds[of[o.Key]+[]string{" refused", " used"}[o.Value]]++
+			made[o.Key] = o
+		case (o.F != "use" && o.F != "renew") || m == nil:
+		case !judge.Accepted(o):
+			kinds[m.Text+" refused"]++
+			if m.Text == judge.Batch && m.Names != nil {
+				kinds[endedWithParent]++
+			}
+		default:
+			kinds[m.Text+" used"]++
+			if o.F == "renew" && o.Value > 0 {
+				kinds[m.Text+" renewed"]++
+			} else if o.F == "renew" {
+				kinds[m.Text+" not renewed"]++
+			}
+			if m.Values != nil && o.Invoke > m.Value {
+				kinds[m.Text+" outlived its ttl"]++
+			}
+			if root, _, _ := strings.Cut(o.Key, "."); m.Text == judge.Batch && m.Names == nil && revoked[root] {
+				kinds[goodWithoutParent]++
+			}
 		}
 	}
 	return kinds
@@ -93,6 +128,7 @@ type token struct {
 	key, text, kind string
 	ended           bool
 	tree            []*token
+	life            life
 }
 
 type tokenPool struct {
@@ -174,9 +210,10 @@ func newToken(c *Client, by string, fields map[string]any) (text string) {
 func makeToken(c *Client, p *tokenPool) {
 	o := &history.Op{F: "create", Process: c.ID, Type: history.OK, Invoke: c.Record.Now()}
 	o.Key = fmt.Sprintf("t%d", c.Unique())
-	switch c.Rand.Intn(3) {
+	switch c.Rand.Intn(6) {
 	case 0:
-		makeBrief(c, p, o)
+		o.Text = judge.Brief
+		makeExpiring(c, p, o, "", map[string]any{"ttl": fmt.Sprintf("%ds", 2+c.Rand.Intn(4))})
 	case 1:
 		o.Text, o.Arg = judge.Limited, 1+c.Rand.Int63n(24)
 		if text := newToken(c, "", map[string]any{"ttl": "1h", "num_uses": o.Arg}); text != "" {
@@ -184,17 +221,21 @@ func makeToken(c *Client, p *tokenPool) {
 			c.Done(o)
 			p.add(&token{key: o.Key, text: text, kind: judge.Limited})
 		}
+	case 2:
+		makeRenewed(c, p, o)
+	case 3:
+		makePeriodic(c, p, o)
+	case 4:
+		o.Text = judge.Batch
+		makeExpiring(c, p, o, "", map[string]any{"type": "batch", "policies": []string{"default"},
+			"ttl": fmt.Sprintf("%ds", 2+c.Rand.Intn(4))})
 	default:
 		makeTree(c, p, o.Key)
 	}
 }
 
-func makeBrief(c *Client, p *tokenPool, o *history.Op) {
-	o.Text = judge.Brief
-	text := newToken(c, "", map[string]any{"ttl": fmt.Sprintf("%ds", 2+c.Rand.Intn(4))})
-	if text == "" {
-		return
-	}
+// expiry of a token, as a time of the run; 0: it has ended, or the run is over.
+func expiry(c *Client, text string) int64 {
 	r := c.Root(cluster.Request{Method: "POST", Path: "/v1/auth/token/lookup", Body: map[string]any{"token": text}})
 	var shown struct {
 		Data struct {
@@ -202,18 +243,34 @@ func makeBrief(c *Client, p *tokenPool, o *history.Op) {
 		}
 	}
 	if r == nil || r.Status != 200 || r.JSON(&shown) != nil {
-		return // it has ended while no node answered
+		return 0
 	}
-	o.Value, o.Return = c.Record.At(shown.Data.ExpireTime), c.Record.Now()
-	c.Done(o)
-	p.add(&token{key: o.Key, text: text, kind: judge.Brief})
+	return c.Record.At(shown.Data.ExpireTime)
 }
 
-// makeTree: a token, its child and the child's child.
+// makeExpiring makes a token that ends by itself; nil where that did not come to be in time.
+func makeExpiring(c *Client, p *tokenPool, o *history.Op, by string, fields map[string]any) *token {
+	t := &token{key: o.Key, kind: o.Text}
+	if t.text = newToken(c, by, fields); t.text == "" {
+		return nil
+	}
+	if o.Value = expiry(c, t.text); o.Value == 0 {
+		return nil
+	}
+	o.Return = c.Record.Now()
+	if o.Values != nil {
+		t.life = life{ttl: o.Values[0], expires: o.Value, left: 1 + c.Rand.Intn(renewalsMost)}
+	}
+	c.Done(o)
+	p.add(t)
+	return t
+}
+
+// makeTree: a token, its child and the child's child; and a batch token of one of them.
 func makeTree(c *Client, p *tokenPool, root string) {
 	var tree []*token
 	by := ""
-	for depth := range 3 {
+	for depth := range treeDepth {
 		began := c.Record.Now()
 		if by = newToken(c, by, map[string]any{"ttl": "1h", "policies": []string{"root"}}); by == "" {
 			return
@@ -223,10 +280,13 @@ func makeTree(c *Client, p *tokenPool, root string) {
 		c.Done(&history.Op{Process: c.ID, F: "create", Key: key, Type: history.OK, Text: judge.Tree,
 			Names: []string{root}, Invoke: began, Return: c.Record.Now()})
 	}
-	for _, t := range tree {
+	if t := makeLeaf(c, p, root, tree[c.Rand.Intn(len(tree))]); t != nil {
+		tree = append(tree, t)
+	}
+	for _, t := range tree[:treeDepth] {
 		t.tree = tree
 	}
-	p.add(tree...)
+	p.add(tree[:treeDepth]...)
 }
 
 func selfLookup(t *token) cluster.Request {
@@ -248,7 +308,7 @@ func tokenDone(c *Client, p *tokenPool, t *token, o *history.Op, r cluster.Reply
 	case r.Known() && (r.Status == 200 || r.Status == 204):
 		o.Value = 1
 	case r.Known() && r.Status == 403:
-		if t.kind != judge.Tree {
+		if t.kind != judge.Tree { // a whole tree ends, by its revocation
 			p.end(t)
 		}
 	case r.Known():

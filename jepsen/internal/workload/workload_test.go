@@ -8,18 +8,44 @@ import (
 	"holdfast/jepsen/internal/judge"
 )
 
-// uses of three tokens, one of each kind, accepted and refused so many times.
+// uses of one token of each kind, accepted and refused so many times, with enough renewals.
 func uses(accepted, refused int) *history.History {
 	h := &history.History{}
-	for _, kind := range []string{judge.Brief, judge.Limited, judge.Tree} {
-		h.Ops = append(h.Ops, &history.Op{F: "create", Key: kind, Text: kind, Type: history.OK})
+	add := func(o history.Op) {
+		o.Type = history.OK
+		h.Ops = append(h.Ops, &o)
+	}
+	create := func(key, kind string) {
+		o := history.Op{F: "create", Key: key, Text: kind, Value: 1}
+		if kind == judge.Renewed || kind == judge.Periodic {
+			o.Values = []int64{1}
+		}
+		if key == "leaf" {
+			o.Names = []string{judge.Tree}
+		}
+		add(o)
+	}
+	for _, kind := range tokenKindsAll {
+		create(kind, kind)
 		for i := range accepted + refused {
-			o := &history.Op{F: "use", Key: kind, Type: history.OK}
+			o := history.Op{F: "use", Key: kind, Invoke: 2}
 			if i < accepted {
 				o.Value = 1
 			}
-			h.Ops = append(h.Ops, o)
+			add(o)
 		}
+	}
+	for range usesLeast {
+		add(history.Op{F: "renew", Key: judge.Renewed, Value: 2})
+		add(history.Op{F: "renew", Key: judge.Periodic, Value: 2})
+		add(history.Op{F: "renew", Key: judge.Batch, Value: judge.NotRenewable})
+	}
+	create("leaf", judge.Batch)
+	create("tree.orphan", judge.Batch)
+	add(history.Op{F: "revoke", Key: judge.Tree})
+	for range refused {
+		add(history.Op{F: "use", Key: "leaf"})
+		add(history.Op{F: "use", Key: "tree.orphan", Value: 1})
 	}
 	return h
 }
@@ -28,7 +54,8 @@ func TestARunWithTooFewUsesOfAKindLacksThem(t *testing.T) {
 	if few := tokens.Lacks(uses(usesLeast, usesLeast)); len(few) > 0 {
 		t.Errorf("enough happened, and it lacks %q", few)
 	}
-	want := []string{"brief refused: 9 of 10", "limited refused: 9 of 10", "tree refused: 9 of 10"}
+	want := []string{"batch ended with its parent: 9 of 10", "batch good without a parent: 9 of 10", "brief refused: 9 of 10",
+		"limited refused: 9 of 10", "periodic refused: 9 of 10", "renewed refused: 9 of 10", "tree refused: 9 of 10"}
 	if few := tokens.Lacks(uses(usesLeast, usesLeast-1)); !slices.Equal(few, want) {
 		t.Errorf("it lacks %q, not %q", few, want)
 	}
