@@ -277,6 +277,7 @@ func (r *run) faults() error {
 		}
 	}
 	defer r.didAct(env, other)
+	defer r.env.SetSlow(false)
 	length := time.Duration(r.plan.Seconds) * time.Second
 	end, last := time.Now().Add(length), time.Now().Add(longestRun*length)
 	for time.Now().Before(end) || (time.Now().Before(last) && !r.meant()) {
@@ -300,6 +301,7 @@ func (r *run) faults() error {
 		rest := 200 * time.Millisecond
 		if r.overlap() < overlapWanted { // hardly anything is answered during such faults
 			rest = 20 * time.Millisecond
+			r.env.SetSlow(true)
 		}
 		time.Sleep(between(env, rest, rest*7/2))
 	}
@@ -336,6 +338,9 @@ const longestFault = 3 * time.Second
 
 func (r *run) oneFault(env *nemesis.Env, n *nemesis.Nemesis) error {
 	time.Sleep(between(env, 0, 300*time.Millisecond))
+	r.env.SetSlow(false)
+	r.env.FaultBegins()
+	defer r.env.FaultEnds()
 	start := r.env.Record.Now()
 	harm, err := n.Begin(env)
 	if err != nil {

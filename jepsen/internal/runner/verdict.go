@@ -6,6 +6,7 @@ import (
 	"holdfast/jepsen/internal/cluster"
 	"holdfast/jepsen/internal/history"
 	"holdfast/jepsen/internal/judge"
+	"holdfast/jepsen/internal/workload"
 )
 
 const (
@@ -32,7 +33,9 @@ func (r *run) quiet() bool { return len(r.nemeses) == 1 && r.nemeses[0].Name == 
 func share(h *history.History) (good int, during float64) {
 	last := int64(0)
 	for _, f := range h.Faults {
-		last = max(last, f.End)
+		if f.Fault != workload.MemberFault { // clients go on with that
+			last = max(last, f.End)
+		}
 	}
 	before, count := 0, 0
 	for _, o := range h.Ops {

@@ -259,7 +259,7 @@ func makeExpiring(c *Client, p *tokenPool, o *history.Op, by string, fields map[
 	}
 	o.Return = c.Record.Now()
 	if o.Values != nil {
-		t.life = life{ttl: o.Values[0], expires: o.Value, left: 1 + c.Rand.Intn(renewalsMost)}
+		t.life = life{ttl: o.Values[0], expires: o.Value, left: c.Rand.Intn(renewalsMost)}
 	}
 	c.Done(o)
 	p.add(t)

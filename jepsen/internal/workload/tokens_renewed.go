@@ -24,7 +24,7 @@ const renewalsMost = 8
 
 // makeRenewed: each renewal gives its time to live again, up to the longest life.
 func makeRenewed(c *Client, p *tokenPool, o *history.Op) {
-	ttl := 2 + c.Rand.Int63n(3)
+	ttl := 2 + c.Rand.Int63n(7)
 	longest := ttl * (2 + c.Rand.Int63n(3))
 	o.Text, o.Values = judge.Renewed, []int64{ttl * int64(time.Second), longest * int64(time.Second)}
 	makeExpiring(c, p, o, "", map[string]any{"ttl": fmt.Sprintf("%ds", ttl), "explicit_max_ttl": fmt.Sprintf("%ds", longest)})
@@ -32,7 +32,7 @@ func makeRenewed(c *Client, p *tokenPool, o *history.Op) {
 
 // makePeriodic: each renewal gives the period, which is not the time to live that was asked for.
 func makePeriodic(c *Client, p *tokenPool, o *history.Op) {
-	period := 2 + c.Rand.Int63n(3)
+	period := 2 + c.Rand.Int63n(7)
 	o.Text, o.Values = judge.Periodic, []int64{period * int64(time.Second)}
 	makeExpiring(c, p, o, "", map[string]any{"ttl": "1s", "period": fmt.Sprintf("%ds", period)})
 }
@@ -50,17 +50,21 @@ func makeLeaf(c *Client, p *tokenPool, root string, by *token) *token {
 	return makeExpiring(c, p, o, by.text, fields)
 }
 
-// due tokens have less than half of their life left. The caller unlocks the life of the one it gets.
+// due token of a kind, one that has less than two thirds of its time left; nil if there is none. The
+// caller unlocks its life.
 func due(c *Client, p *tokenPool, kind string) *token {
-	t := p.pick(c.Rand, kind, false)
-	if t == nil || !t.life.mu.TryLock() {
-		return nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range p.live {
+		if t.kind != kind || !t.life.mu.TryLock() {
+			continue
+		}
+		if t.life.left > 0 && c.Record.Now() > t.life.expires-t.life.ttl*2/3 {
+			t.life.left--
+			return t
+		}
+		t.life.mu.Unlock()
 	}
-	if t.life.left > 0 && c.Record.Now() > t.life.expires-t.life.ttl/2 {
-		t.life.left--
-		return t
-	}
-	t.life.mu.Unlock()
 	return nil
 }
 

@@ -73,9 +73,19 @@ type Env struct {
 	Front   string // address of a load balancer; "": clients ask the nodes
 	Shared  any    // of the workload
 
-	stopped atomic.Bool
-	value   atomic.Int64
+	stopped, slow atomic.Bool
+	value, faults atomic.Int64
 }
+
+// SetSlow says whether clients take their time. Where a fault leaves hardly an answer, what they do
+// between the faults would outweigh it.
+func (e *Env) SetSlow(slow bool) { e.slow.Store(slow) }
+
+// FaultBegins and FaultEnds tell clients of a nemesis.
+func (e *Env) FaultBegins() { e.faults.Add(1) }
+func (e *Env) FaultEnds()   { e.faults.Add(-1) }
+
+func (e *Env) underFault() bool { return e.faults.Load() > 0 }
 
 // Stop the clients.
 func (e *Env) Stop() { e.stopped.Store(true) }
@@ -125,6 +135,9 @@ func (c *Client) Do(o *history.Op, n *cluster.Node, q cluster.Request) cluster.R
 	}
 	address := n.Endpoint()
 	o.Process, o.Node = c.ID, n.Name
+	if c.slow.Load() && !o.Final {
+		time.Sleep(slowly)
+	}
 	if c.Front != "" && !o.Final {
 		address, o.Node = c.Front, "front"
 	}
@@ -168,6 +181,8 @@ func (c *Client) Wrong(o *history.Op, r cluster.Reply) {
 const clientTimeout = 500 * time.Millisecond
 
 const patientTimeout = 3 * time.Second
+
+const slowly = 100 * time.Millisecond
 
 // Root makes a request of the administrator until its outcome is known, on a node by chance; nil when
 // the run is over first.
