@@ -22,6 +22,8 @@ var plantedBugs = []struct{ name, row string }{
 	{"WATCH_INDEX", "watch transfer"},
 	{"WATCH_STALE", "watch transfer"},
 	{"DR_DUTY_RUNS", "dr isolate+kill"},
+	{"DR_GAP", "dr isolate"},
+	{"DR_TWICE", "dr isolate"},
 	{"R15_NO_ROUND", "register wake"},
 	{"AUDIT_AFTER", "audit kill-active"},
 	{"AUDIT_TWICE", "audit transfer"},

@@ -4,6 +4,7 @@
  * sent, and compares the root that comes back with the root at the pin. */
 #include "cluster/dr/serve/serve_internal.h"
 
+#include "base/plant.h"
 #include "base/trace.h"
 #include "raft/txn/rlog_wal.h"
 
@@ -15,6 +16,8 @@ enum {
     CREDIT_WAIT_MS = 500,
     CHECKPOINT_MS = 60000,
     CHECKPOINT_FIRST_MS = 1000,
+    PLANTED_EVERY = 4, /* versions between two runs that do not fit */
+    PLANTED_BACK = 64, /* versions by which a record is old that is sent again */
 };
 
 enum checkpoint { CHECK_NONE, CHECK_PINNED, CHECK_ASKED };
@@ -23,8 +26,10 @@ struct stream {
     struct dr_session *s;
     struct rlog_wal *wal;
     struct buf run;
-    uint64_t sent;   /* version of the last record that was sent */
-    uint64_t credit; /* bytes that the secondary still takes */
+    uint64_t sent;     /* version of the last record that was sent */
+    uint64_t acked;    /* version that the secondary confirmed last */
+    uint64_t repeated; /* version at which an old record was sent again (DR_TWICE) */
+    uint64_t credit;   /* bytes that the secondary still takes */
     enum checkpoint check;
     struct store_pin pin; /* unless `check` is CHECK_NONE */
     int64_t check_due_ms;
@@ -103,6 +108,7 @@ static enum status heed_frame(struct stream *t, const struct dr_frame *frame)
     case DR_ACK:
         if (frame->ack.version > t->sent)
             return ST_INVALID;
+        t->acked = frame->ack.version;
         dr_session_confirmed(s, frame->ack.version);
         return ST_OK;
     case DR_ROOT: return check_compare(t, &frame->root);
@@ -150,12 +156,37 @@ static void cut_behind(struct buf *run, uint64_t version, uint64_t *last)
         }
 }
 
-static enum status send_records(struct stream *t)
+/* Behind which version the next run begins. A correct sender makes no gap: the planted bug needs
+ * one, so that the secondary gets what it should refuse. */
+static uint64_t run_after(const struct stream *t)
+{
+    struct rlog_wal_place place;
+    bool skips = planted(PLANT_DR_GAP) && t->sent % PLANTED_EVERY == 0 &&
+                 rlog_wal_find(t->wal, t->sent + 2, &place) == ST_OK;
+    return skips ? t->sent + 1 : t->sent;
+}
+
+/* Nor does a correct sender repeat a record that the secondary has confirmed. The old record is
+ * alone: a run whose versions do not follow each other is refused as malformed. */
+static enum status planted_repeat(struct stream *t)
 {
     uint64_t last = 0;
+    bool due = planted(PLANT_DR_TWICE) && t->acked == t->sent && t->repeated != t->sent;
+    buf_clear(&t->run);
+    if (!due || rlog_wal_read(t->wal, t->sent - PLANTED_BACK, 1, &t->run, &last) != ST_OK)
+        return ST_OK;
+    t->repeated = t->sent;
+    const struct dr_wal versions = {.first = last, .last = last};
+    TRY(dr_conn_send_run(t->s->conn, &versions, buf_bytes(&t->run), dr_conn_now_ms() + DR_SEND_MS));
+    return take_all(t, CREDIT_WAIT_MS);
+}
+
+static enum status send_records(struct stream *t)
+{
+    uint64_t last = 0, after = run_after(t);
     buf_clear(&t->run);
     enum status st =
-        rlog_wal_read(t->wal, t->sent, dr_session_piece(t->s, RUN_BYTES), &t->run, &last);
+        rlog_wal_read(t->wal, after, dr_session_piece(t->s, RUN_BYTES), &t->run, &last);
     if (st == ST_CONFLICT || st == ST_CLOSED)
         return send_too_old(t);
     TRY(st);
@@ -163,7 +194,7 @@ static enum status send_records(struct stream *t)
         dr_count(&t->s->dr->counts.found, 1);
     if (t->check == CHECK_PINNED)
         cut_behind(&t->run, t->pin.version, &last);
-    const struct dr_wal versions = {.first = t->sent + 1, .last = last};
+    const struct dr_wal versions = {.first = after + 1, .last = last};
     TRY(dr_conn_send_run(t->s->conn, &versions, buf_bytes(&t->run), dr_conn_now_ms() + DR_SEND_MS));
     t->credit -= MIN(t->credit, t->run.len);
     t->sent = last;
@@ -180,6 +211,7 @@ static enum status session_turn(struct stream *t)
         return take_all(t, t->credit == 0 ? CREDIT_WAIT_MS : pause_ms);
     enum status st = send_records(t);
     if (st == ST_NOT_FOUND) {
+        TRY(planted_repeat(t));
         rlog_wal_wait(t->wal, t->sent, WAIT_MS, &t->s->stop);
         st = ST_OK;
     }

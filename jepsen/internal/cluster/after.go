@@ -17,7 +17,8 @@ const (
 	memoryMax       = 768 << 20 // resident bytes
 )
 
-var complaint = regexp.MustCompile(`Assertion|ERROR: [A-Za-z]+Sanitizer|WARNING: ThreadSanitizer|runtime error:`)
+var complaint = regexp.MustCompile(`Assertion|ERROR: [A-Za-z]+Sanitizer|WARNING: ThreadSanitizer|runtime error:|` +
+	`state differs from (this cluster|the primary)'s`)
 
 // NoteDescriptors keeps how many files the nodes have open before the load.
 func (c *Cluster) NoteDescriptors() error {

@@ -17,6 +17,7 @@ type DRStatus struct {
 	MerkleRoot          string `json:"merkle_root"`
 	RootVersion         int64  `json:"root_version"`
 	Corrupted           bool   `json:"corrupted_merkle_tree"`
+	Repaired            int64  `json:"repaired_differences"` // since the process began
 	Secondaries         []struct {
 		Confirmed int64 `json:"last_remote_wal"`
 	}

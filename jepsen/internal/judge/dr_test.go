@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"math/rand"
+	"slices"
 	"testing"
 
 	"holdfast/jepsen/internal/history"
@@ -78,50 +79,55 @@ func pairOp(w *world, o *history.Op, lists map[string][]int64, over, kept bool) 
 	}
 }
 
-func TestDR(t *testing.T) {
-	way := func(h *history.History) *history.Op {
-		return some(rand.New(rand.NewSource(0)), h, func(o *history.Op) bool { return o.F == "failover" })
-	}
-	shipped := func(r *rand.Rand, h *history.History, fits func(*history.Op) bool) *history.Op {
-		return some(r, h, func(a *history.Op) bool {
-			return a.F == "append" && a.Text == First && fits(a) && some(r, h, func(o *history.Op) bool {
-				return o.F == "read" && o.Text == Second && o.Key == a.Key && holds(o.Values, a.Arg)
-			}) != nil
-		})
-	}
-	forget := func(h *history.History, a *history.Op) {
-		for _, o := range h.Ops {
-			if o.F == "read" && o.Text == Second && o.Key == a.Key {
-				o.Values = without(o.Values, a.Arg)
+func failoverOf(h *history.History) *history.Op {
+	return some(rand.New(rand.NewSource(0)), h, func(o *history.Op) bool { return o.F == "failover" })
+}
+
+// shippedAppend is one on the first cluster that the second one shows.
+func shippedAppend(r *rand.Rand, h *history.History, fits func(*history.Op) bool) *history.Op {
+	there := map[element]bool{}
+	for _, o := range h.Ops {
+		for _, value := range o.Values {
+			if o.F == "read" && o.Text == Second {
+				there[element{o.Key, value}] = true
 			}
 		}
 	}
-	acknowledged := func(o *history.Op) bool { return o.Type == history.OK }
-	judged(t, DR, generatePair,
-		mutation{"lost: it was confirmed", func(r *rand.Rand, h *history.History) bool {
-			a := shipped(r, h, func(o *history.Op) bool { return o.Value == Confirmed })
+	return some(r, h, func(a *history.Op) bool {
+		return a.F == "append" && a.Text == First && there[element{a.Key, a.Arg}] && fits(a)
+	})
+}
+
+// forgetAppend on the second cluster.
+func forgetAppend(h *history.History, a *history.Op) {
+	for _, o := range h.Ops {
+		if o.F == "read" && o.Text == Second && o.Key == a.Key {
+			o.Values = without(o.Values, a.Arg)
+		}
+	}
+}
+
+func acknowledged(o *history.Op) bool { return o.Type == history.OK }
+
+// pairMutations fit any failover.
+func pairMutations() []mutation {
+	return []mutation{
+		{"lost: it was confirmed", func(r *rand.Rand, h *history.History) bool {
+			a := shippedAppend(r, h, func(o *history.Op) bool { return o.Value == Confirmed })
 			if a != nil {
-				forget(h, a)
+				forgetAppend(h, a)
 			}
 			return a != nil
 		}},
-		mutation{"lost in a planned failover", func(r *rand.Rand, h *history.History) bool {
-			a := shipped(r, h, acknowledged)
-			if a == nil || way(h).Text != Planned {
-				return false
-			}
-			forget(h, a)
-			return true
-		}},
-		mutation{"gap: lost, and a later one is there", func(r *rand.Rand, h *history.History) bool {
-			b := shipped(r, h, func(*history.Op) bool { return true })
-			a := shipped(r, h, func(o *history.Op) bool { return acknowledged(o) && b != nil && o.Before(b) })
+		{"gap: lost, and a later one is there", func(r *rand.Rand, h *history.History) bool {
+			b := shippedAppend(r, h, func(*history.Op) bool { return true })
+			a := shippedAppend(r, h, func(o *history.Op) bool { return acknowledged(o) && b != nil && o.Before(b) })
 			if a != nil {
-				forget(h, a)
+				forgetAppend(h, a)
 			}
 			return a != nil
 		}},
-		mutation{"early: on the second before it was written", func(r *rand.Rand, h *history.History) bool {
+		{"early: on the second before it was written", func(r *rand.Rand, h *history.History) bool {
 			o := some(r, h, func(o *history.Op) bool { return o.F == "read" && o.Text == Second })
 			a := some(r, h, func(a *history.Op) bool { return o != nil && a.F == "append" && a.Key == o.Key && o.Before(a) })
 			if a != nil {
@@ -129,8 +135,8 @@ func TestDR(t *testing.T) {
 			}
 			return a != nil
 		}},
-		mutation{"late: an append of the first is behind one of the second", func(r *rand.Rand, h *history.History) bool {
-			a := shipped(r, h, acknowledged)
+		{"late: an append of the first is behind one of the second", func(r *rand.Rand, h *history.History) bool {
+			a := shippedAppend(r, h, acknowledged)
 			if a == nil {
 				return false
 			}
@@ -145,8 +151,8 @@ func TestDR(t *testing.T) {
 			h.Ops = append(h.Ops, add, read)
 			return true
 		}},
-		mutation{"doubled: applied twice", func(r *rand.Rand, h *history.History) bool {
-			a := shipped(r, h, acknowledged)
+		{"doubled: applied twice", func(r *rand.Rand, h *history.History) bool {
+			a := shippedAppend(r, h, acknowledged)
 			o := some(r, h, func(o *history.Op) bool {
 				return a != nil && o.F == "read" && o.Text == Second && o.Key == a.Key && holds(o.Values, a.Arg)
 			})
@@ -155,7 +161,7 @@ func TestDR(t *testing.T) {
 			}
 			return o != nil
 		}},
-		mutation{"stale: the second forgets what it had", func(r *rand.Rand, h *history.History) bool {
+		{"stale: the second forgets what it had", func(r *rand.Rand, h *history.History) bool {
 			o := some(r, h, func(o *history.Op) bool { return o.F == "read" && o.Text == Second && len(o.Values) > 0 })
 			if o == nil {
 				return false
@@ -164,9 +170,9 @@ func TestDR(t *testing.T) {
 			h.Ops = append(h.Ops, &history.Op{Key: o.Key, F: "read", Type: history.OK, Text: Second, Values: o.Values[:len(o.Values)-1], Invoke: at + 1, Return: at + 2})
 			return true
 		}},
-		mutation{"swapped: the lists of both begin in another order", func(r *rand.Rand, h *history.History) bool {
-			a := shipped(r, h, acknowledged)
-			b := shipped(r, h, func(o *history.Op) bool { return a != nil && o.Key == a.Key && o != a })
+		{"swapped: the lists of both begin in another order", func(r *rand.Rand, h *history.History) bool {
+			a := shippedAppend(r, h, acknowledged)
+			b := shippedAppend(r, h, func(o *history.Op) bool { return a != nil && o.Key == a.Key && o != a })
 			if b == nil {
 				return false
 			}
@@ -180,8 +186,8 @@ func TestDR(t *testing.T) {
 			}
 			return seen != nil
 		}},
-		mutation{"two writers of one epoch", func(r *rand.Rand, h *history.History) bool {
-			o := some(r, h, isOK("role"))
+		{"two writers of one epoch", func(r *rand.Rand, h *history.History) bool {
+			o := some(r, h, func(o *history.Op) bool { return isOK("role")(o) && slices.Contains(o.Names, Writes) })
 			if o == nil {
 				return false
 			}
@@ -192,17 +198,31 @@ func TestDR(t *testing.T) {
 			h.Ops = append(h.Ops, &other)
 			return true
 		}},
-		mutation{"the former primary writes on", func(r *rand.Rand, h *history.History) bool {
-			at := end(h)
-			h.Ops = append(h.Ops, &history.Op{Key: "list0", F: "append", Type: history.OK, Text: First, Arg: 900, Invoke: at + 1, Return: at + 2})
-			return way(h).Text == Planned
-		}},
-		mutation{"the states diverged", func(r *rand.Rand, h *history.History) bool {
+		{"the states diverged", func(r *rand.Rand, h *history.History) bool {
 			o := some(r, h, isOK("role"))
 			if o != nil {
 				o.Names = append(o.Names, Diverged)
 			}
 			return o != nil
 		}},
-	)
+	}
+}
+
+func TestDR(t *testing.T) {
+	planned := []mutation{
+		{"lost in a planned failover", func(r *rand.Rand, h *history.History) bool {
+			a := shippedAppend(r, h, acknowledged)
+			if a == nil || failoverOf(h).Text != Planned {
+				return false
+			}
+			forgetAppend(h, a)
+			return true
+		}},
+		{"the former primary writes on", func(r *rand.Rand, h *history.History) bool {
+			at := end(h)
+			h.Ops = append(h.Ops, &history.Op{Key: "list0", F: "append", Type: history.OK, Text: First, Arg: 900, Invoke: at + 1, Return: at + 2})
+			return failoverOf(h).Text == Planned
+		}},
+	}
+	judged(t, DR, generatePair, append(pairMutations(), planned...)...)
 }

@@ -327,6 +327,7 @@ var realHistories = map[string]struct {
 	"restore":   {Restore, realRestore},
 	"members":   {Members, realMembers},
 	"watch":     {Watch, watchMutations()},
+	"dr":        {DR, pairMutations()},
 }
 
 func readReal(t *testing.T, name string) *history.History {

@@ -95,7 +95,7 @@ func lookAtRoles(c *Client, p *pair) {
 			if s.Mode == "primary" && s.State == "running" { // not: superseded
 				o.Names = append(o.Names, judge.Writes)
 			}
-			if s.Corrupted {
+			if s.Corrupted || s.Repaired > 0 { // nothing damages files here, so the stream did
 				o.Names = append(o.Names, judge.Diverged)
 			}
 			c.Done(o)
