@@ -267,9 +267,15 @@ func (c *Cluster) Hasten() error {
 }
 
 // Unseal gives the node the key share.
-func (c *Cluster) Unseal(ask *Client, n *Node) Reply {
-	return ask.Do(n, Request{Method: "PUT", Path: "/v1/sys/unseal", Body: map[string]any{"key": c.share}, Bare: true})
+func (c *Cluster) Unseal(ask *Client, n *Node) Reply { return c.UnsealBy(ask, n, c.share) }
+
+// UnsealBy gives the node another share: clients may have made one in place of the first.
+func (c *Cluster) UnsealBy(ask *Client, n *Node, share string) Reply {
+	return ask.Do(n, Request{Method: "PUT", Path: "/v1/sys/unseal", Body: map[string]any{"key": share}, Bare: true})
 }
+
+// Share is the key share that the cluster began with.
+func (c *Cluster) Share() string { return c.share }
 
 func (c *Cluster) await(what string, holds func() bool) error {
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(20 * time.Millisecond) {

@@ -224,7 +224,7 @@ func servedWhileClosed(closing, opening string) mutation {
 	}}
 }
 
-var realSeal = []mutation{servedWhileClosed("seal", "unseal")}
+var realSeal = append(shareMutations(), servedWhileClosed("seal", "unseal"))
 
 var realMembers = []mutation{
 	servedWhileClosed("remove", "admit"),

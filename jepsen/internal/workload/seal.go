@@ -10,19 +10,28 @@ import (
 
 func sleep(ms int) { time.Sleep(time.Duration(ms) * time.Millisecond) }
 
-// seal: one operator a node seals and unseals it, while clients read and write registers.
+// seal: one operator a node seals and unseals it, and one more makes new key shares, while clients read
+// and write registers.
 var seal = &Workload{
 	Name:    "seal",
-	Does:    "seal and unseal of each node while secrets are read and written; rotation of the key ring",
+	Does:    "seal and unseal of each node while secrets are read and written; rotation of the key ring; new key shares",
 	Judge:   judge.Seal,
 	Least:   20,
 	Options: func(o *cluster.Options) { o.Shamir = true },
 	Opens:   true,
 	Setup: func(e *Env) error {
-		e.Shared = &registers{plain: newKeys("", 4, 160)}
+		e.Shared = &sealed{registers: registers{plain: newKeys("", 4, 160)}, shares: newShares(e.Cluster.Share())}
 		return mount(e, "plain", "1")
 	},
+	Lacks: func(h *history.History) []string { return lacks(rekeysDone(h), rekeysLeast) },
 	Run: func(c *Client) {
+		if c.ID == len(c.Cluster.Nodes) {
+			for !c.Stopped() {
+				makeShares(c, c.Shared.(*sealed).shares)
+				sleep(300 + c.Rand.Intn(1000))
+			}
+			return
+		}
 		if c.ID < len(c.Cluster.Nodes) {
 			for !c.Stopped() {
 				sealAndUnseal(c, c.Cluster.Nodes[c.ID])
@@ -32,7 +41,7 @@ var seal = &Workload{
 		}
 		for !c.Stopped() {
 			if c.Rand.Intn(3) == 0 {
-				plainOp(c, c.Shared.(*registers).plain)
+				plainOp(c, c.Shared.(*sealed).plain)
 			} else {
 				serve(c)
 			}
@@ -40,7 +49,7 @@ var seal = &Workload{
 		}
 	},
 	Final: func(c *Client, n *cluster.Node) error {
-		for _, key := range c.Shared.(*registers).plain.every() {
+		for _, key := range c.Shared.(*sealed).plain.every() {
 			o := &history.Op{F: "read", Key: plainPrefix + key}
 			r, err := c.Settled(o, n, cluster.Request{Method: "GET", Path: "/v1/plain/" + key})
 			if err != nil {
@@ -48,8 +57,13 @@ var seal = &Workload{
 			}
 			plainRead(c, o, r)
 		}
-		return nil
+		return tryShares(c, n, c.Shared.(*sealed).shares)
 	},
+}
+
+type sealed struct {
+	registers
+	shares *shares
 }
 
 // sealAndUnseal a node once. A node that was started again is sealed, too.
@@ -67,23 +81,33 @@ func sealAndUnseal(c *Client, n *cluster.Node) {
 		sleep(50)
 	}
 	for range 50 { // unsealed for a time, but a node that was killed is unsealed soon
-		if c.Stopped() || sealed(c, n) {
+		if c.Stopped() || isSealed(c, n) {
 			return
 		}
 		sleep(30)
 	}
 }
 
-func sealed(c *Client, n *cluster.Node) bool {
+func isSealed(c *Client, n *cluster.Node) bool {
 	r := c.ask.Do(n, cluster.Request{Method: "GET", Path: "/v1/sys/seal-status", Bare: true, Timeout: time.Second})
 	var body struct{ Sealed bool }
 	return r.Status == 200 && r.JSON(&body) == nil && body.Sealed
 }
 
+// unsealOnly by a share that may be in force, the newest first.
 func unsealOnly(c *Client, n *cluster.Node) bool {
+	for _, s := range c.Shared.(*sealed).shares.inForce() {
+		if unsealBy(c, n, s) {
+			return true
+		}
+	}
+	return false
+}
+
+func unsealBy(c *Client, n *cluster.Node, s share) bool {
 	o := &history.Op{Process: c.ID, F: "unseal", Key: judge.SealKey(n.Name), Node: n.Name, Type: history.OK}
 	o.Invoke = c.Record.Now()
-	r := c.Cluster.Unseal(c.ask, n)
+	r := c.Cluster.UnsealBy(c.ask, n, s.text)
 	o.Return = c.Record.Now()
 	if r.NeverSent() {
 		return false
