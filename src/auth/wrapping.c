@@ -1,6 +1,8 @@
 #include "auth/wrapping.h"
 #include "auth/policy.h"
+#include "auth/token_tree.h"
 #include "auth/wrapping_jwt.h"
+#include "base/plant.h"
 #include "state/feature.h"
 #include "state/ns_key.h"
 
@@ -129,12 +131,14 @@ enum status wrapping_load(const struct auth_scope *s, struct bytes bearer, struc
     return jwt_is(bearer) ? jwt_find(s, bearer, ret) : wrapping_find(s, bearer, ret);
 }
 
-enum status wrapping_body(const struct auth_scope *s, const struct wrapping *wrapping,
+enum status wrapping_take(const struct auth_scope *s, const struct wrapping *wrapping,
                           struct bytes *ret_body)
 {
     struct kept_body kept;
     ASSERT(is_wrapping(&wrapping->token));
     TRY(kept_read(s, wrapping->token.id, "response", &body_schema, &kept));
     *ret_body = bytes_str(kept.response);
-    return ST_OK;
+    if (planted(PLANT_UNWRAP_KEPT))
+        return ST_OK;
+    return token_tree_end(s, &wrapping->token, TOKEN_END_TREE);
 }

@@ -33,8 +33,9 @@ NODISCARD enum status wrapping_create(const struct auth_scope *scope, struct env
  * JSON Web Token that is forged, not yet valid or expired. Else as auth_token_load. */
 NODISCARD enum status wrapping_load(const struct auth_scope *scope, struct bytes bearer,
                                     struct wrapping *ret_wrapping);
-/* The wrapped reply. The caller ends the token in the same transaction. */
-NODISCARD enum status wrapping_body(const struct auth_scope *scope, const struct wrapping *wrapping,
+/* Take the wrapped reply, once: stage the end of the token. ST_NOT_FOUND: the reply cannot be read;
+ * else as token_tree_end. */
+NODISCARD enum status wrapping_take(const struct auth_scope *scope, const struct wrapping *wrapping,
                                     struct bytes *ret_body);
 
 #endif

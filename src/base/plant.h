@@ -42,6 +42,8 @@
     X(R3_POLICY_ELSEWHERE, "policies that were compiled once are believed for ever")            \
     X(REKEY_BLIND, "a new root key takes no heed of what was stored meanwhile")                 \
     X(MIGRATE_HALF, "another seal wraps the root key, the recovery key is forgotten")           \
+    X(BATCH_WITHOUT_PARENT, "a batch token is good whatever became of its parent")              \
+    X(UNWRAP_KEPT, "a wrapping token is good after its reply was taken")                        \
     X(R16_TOKEN_CLOCK, "a node's own clock says whether a token has expired")                   \
     X(ACK_BEFORE_COMMIT, "a write is acknowledged when it is proposed")                         \
     X(VOTE_NOT_PERSISTED, "term and vote are sent before they are durable")                     \

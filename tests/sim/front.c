@@ -37,6 +37,7 @@ struct front {
 static void count(struct cluster *c, const struct front_answer *a, const struct front_op *op)
 {
     struct tally *t = &c->tally;
+    const struct front_token *by = &c->front->log.tokens[op->by];
     t->token_ops++;
     t->token_ok += a->verdict == FRONT_DONE || a->verdict == FRONT_DIFFER;
     t->reached[REACH_POLICY_FORBIDS] += a->verdict == FRONT_FORBIDDEN;
@@ -51,6 +52,11 @@ static void count(struct cluster *c, const struct front_answer *a, const struct 
     bool below = op->kind == FRONT_BELOW && a->verdict == FRONT_DONE;
     t->reached[REACH_PREFIX_ENDED] += below && a->found;
     t->reached[REACH_PREFIX_LEFT] += below && !a->found;
+    t->reached[REACH_BATCH_USED] += by->batch && a->verdict == FRONT_DONE;
+    t->reached[REACH_BATCH_REFUSED] += by->batch && a->verdict == FRONT_REFUSED;
+    t->reached[REACH_UNWRAPPED] += op->kind == FRONT_UNWRAP && a->verdict == FRONT_DONE;
+    t->reached[REACH_REWRAPPED] += op->kind == FRONT_REWRAP && a->verdict == FRONT_DONE;
+    t->reached[REACH_UNWRAP_REFUSED] += by->wrapping && a->verdict == FRONT_REFUSED;
     t->reached[REACH_TREE_REVOKED] += op->kind == FRONT_REVOKE && a->found;
     t->reached[REACH_CAS_DIFFERS] += op->kind == FRONT_CAS && a->verdict == FRONT_DIFFER;
 }
@@ -115,7 +121,7 @@ static void again_or_finish(struct agent *ag)
         finish_without(ag, ag->maybe ? FRONT_UNKNOWN : FRONT_FAILED);
 }
 
-static enum front_kind choose_kind(struct rng *r, bool leases)
+static enum front_kind choose_kind(struct rng *r, const struct profile *p)
 {
     static const unsigned plain[] = {
         [FRONT_BOOTSTRAP] = 0, [FRONT_LOOK] = 40,  [FRONT_CAS] = 28,   [FRONT_CREATE] = 13,
@@ -126,7 +132,13 @@ static enum front_kind choose_kind(struct rng *r, bool leases)
         [FRONT_RENEW] = 7,     [FRONT_REVOKE] = 7, [FRONT_POLICY] = 2, [FRONT_REKEY] = 2,
         [FRONT_TAKE] = 20,     [FRONT_USE] = 18,   [FRONT_BELOW] = 2,
     };
-    const unsigned *weight = leases ? with_leases : plain;
+    static const unsigned with_wraps[] = {
+        [FRONT_BOOTSTRAP] = 0, [FRONT_LOOK] = 14,  [FRONT_CAS] = 10,   [FRONT_CREATE] = 17,
+        [FRONT_RENEW] = 5,     [FRONT_REVOKE] = 8, [FRONT_POLICY] = 2, [FRONT_REKEY] = 2,
+        [FRONT_TAKE] = 5,      [FRONT_USE] = 4,    [FRONT_BELOW] = 1,  [FRONT_WRAP] = 12,
+        [FRONT_PEEK] = 7,      [FRONT_UNWRAP] = 8, [FRONT_REWRAP] = 5,
+    };
+    const unsigned *weight = p->wraps ? with_wraps : p->leases ? with_leases : plain;
     uint64_t at = rng_below(r, 100);
     unsigned i = 0;
     while (at >= weight[i])
@@ -141,13 +153,33 @@ static uint64_t recent_token(struct agent *ag)
     return n - 1 - back;
 }
 
-/* The newest token at or before `number`, or lease if `lease`: if there is no lease, the root
- * token. */
-static uint64_t at_or_before(const struct front *f, uint64_t number, bool lease)
+enum form { TOKEN, LEASE, WRAPPING };
+
+static bool is_of_form(const struct front_token *token, enum form form)
 {
-    while (number != FRONT_ROOT && f->log.tokens[number].lease != lease)
+    enum form own = token->lease ? LEASE : token->wrapping ? WRAPPING : TOKEN;
+    return own == form && front_token_is_known(token);
+}
+
+/* The newest token at or before `number`, or lease or wrapping token: if there is none, the root
+ * token. */
+static uint64_t at_or_before(const struct front *f, uint64_t number, enum form form)
+{
+    while (number != FRONT_ROOT && !is_of_form(&f->log.tokens[number], form))
         number--;
     return number;
+}
+
+/* The form of what is shown. */
+static enum form shown(enum front_kind kind)
+{
+    switch (kind) {
+    case FRONT_USE: return LEASE;
+    case FRONT_PEEK:
+    case FRONT_UNWRAP:
+    case FRONT_REWRAP: return WRAPPING;
+    default: return TOKEN;
+    }
 }
 
 static uint64_t one_of(struct rng *r, const uint64_t *from, size_t n)
@@ -169,8 +201,15 @@ static void compose_create(struct agent *ag)
     op->uses = (int64_t)one_of(r, uses, ARRAY_LEN(uses));
     op->orphan = rng_chance(r, 100);
     op->policy = rng_below(r, FRONT_POLICIES);
-    const struct front_token token = {
-        .parent = op->by, .orphan = op->orphan, .uses = op->uses, .policy = op->policy};
+    if (ag->cluster->profile.wraps && rng_chance(r, 500)) {
+        op->batch = true;
+        op->uses = op->explicit_max_s = 0; /* nothing is stored that could count */
+    }
+    const struct front_token token = {.parent = op->by,
+                                      .orphan = op->orphan,
+                                      .uses = op->uses,
+                                      .policy = op->policy,
+                                      .batch = op->batch};
     op->about = front_log_token(&f->log, &token);
 }
 
@@ -182,11 +221,23 @@ static void compose_take(struct front *f, struct front_op *op, struct rng *r)
     op->about = front_log_token(&f->log, &lease);
 }
 
+/* A wrapping token, of a new reply or of the one that the shown token keeps. */
+static void compose_wrap(struct front *f, struct front_op *op, struct rng *r)
+{
+    bool again = op->kind == FRONT_REWRAP;
+    const struct front_token token = {.orphan = true,
+                                      .wrapping = true,
+                                      .uses = 1,
+                                      .value = again ? f->log.tokens[op->by].value : op->number};
+    op->ttl_s = again ? 0 : (int64_t)rng_between(r, 1, 6);
+    op->about = front_log_token(&f->log, &token);
+}
+
 /* Renewals and revocations are about leases too. */
 static void compose_about(const struct front *f, struct front_op *op, struct rng *r)
 {
     op->lease = rng_chance(r, 300);
-    op->about = at_or_before(f, op->about, op->lease);
+    op->about = at_or_before(f, op->about, op->lease ? LEASE : TOKEN);
     op->lease = f->log.tokens[op->about].lease;
 }
 
@@ -207,16 +258,18 @@ static void compose(struct agent *ag, enum front_kind kind)
     *op = (struct front_op){.kind = kind, .client = ag->index, .number = ++f->numbers};
     if (kind != FRONT_BOOTSTRAP) {
         op->about = recent_token(ag);
-        op->by = at_or_before(f, op->about, kind == FRONT_USE);
+        op->by = at_or_before(f, op->about, shown(kind));
     }
-    if (kind == FRONT_USE && op->by == FRONT_ROOT)
-        op->kind = FRONT_LOOK; /* there is no lease yet */
+    if (shown(kind) != TOKEN && op->by == FRONT_ROOT)
+        op->kind = kind = FRONT_LOOK; /* there is none yet */
     if (ag->cluster->profile.leases && (kind == FRONT_RENEW || kind == FRONT_REVOKE))
         compose_about(f, op, r);
     else
         op->about = op->by;
     if (kind == FRONT_TAKE)
         compose_take(f, op, r);
+    if (kind == FRONT_WRAP || kind == FRONT_REWRAP)
+        compose_wrap(f, op, r);
     if (kind == FRONT_CREATE)
         compose_create(ag);
     if (kind == FRONT_RENEW || kind == FRONT_REVOKE)
@@ -227,6 +280,8 @@ static void compose(struct agent *ag, enum front_kind kind)
     op->spare = kind == FRONT_REVOKE && rng_chance(r, 250) && !op->lease;
     if (kind == FRONT_POLICY || kind == FRONT_REKEY || kind == FRONT_BELOW)
         compose_operator(op, r);
+    op->by_bearer = f->log.tokens[op->by].bearer;
+    op->about_bearer = f->log.tokens[op->about].bearer;
     op->key = rng_below(r, FRONT_KEYS);
     op->expect = f->versions[op->key];
     if (rng_chance(r, 100))
@@ -250,10 +305,20 @@ static void on_agent(struct event *event)
     } else if (!ag->stopped && !clients_initialized(c)) {
         core_after(c->core, event, 50 * SIM_MS);
     } else if (!ag->stopped) {
-        compose(ag, c->front->bootstrapped ? choose_kind(&ag->rng, c->profile.leases)
-                                           : FRONT_BOOTSTRAP);
+        compose(ag, c->front->bootstrapped ? choose_kind(&ag->rng, &c->profile) : FRONT_BOOTSTRAP);
         attempt(ag);
     }
+}
+
+/* Until now no operation could show the token that was made. */
+static void keep_bearer(struct agent *ag, const struct front_reply *reply)
+{
+    struct front_token *token = &ag->cluster->front->log.tokens[ag->op.about];
+    if (front_token_is_known(token))
+        return;
+    ASSERT(reply->bearer[0] != '\0');
+    token->bearer = sim_alloc(sizeof reply->bearer);
+    memcpy(token->bearer, reply->bearer, sizeof reply->bearer);
 }
 
 void front_replied(const struct front_reply *reply)
@@ -271,7 +336,10 @@ void front_replied(const struct front_reply *reply)
     ag->version = MAX(ag->version, reply->state_version);
     bool current = reply->op.attempt == ag->op.attempt;
     switch (answer->verdict) {
-    case FRONT_DONE: finish(ag, answer); return;
+    case FRONT_DONE:
+        keep_bearer(ag, reply);
+        finish(ag, answer);
+        return;
     case FRONT_DIFFER:
     case FRONT_FORBIDDEN:
     case FRONT_REFUSED: /* after an attempt that may have succeeded it proves nothing */

@@ -13,6 +13,10 @@
  *   keys        under new keys, everything can still be read;
  *   leases      a lease is good as a child of the token that took it would be, but ends with this
  *               token in every case. The log has it as such a child;
+ *   batch       a batch token is good as a child of its parent would be, but ends with the
+ *               parent in every case; it is never renewed nor revoked;
+ *   wrapping    a wrapped reply is taken once, by an unwrap or a rewrap, and is the reply that
+ *               was wrapped; after that, and after its time, its token is good for nothing;
  *   below       no lease is good, or left at the end of the run, that was given before the
  *               acknowledged end of all leases below its folder and after the work of this end;
  *               such an end does not touch leases of other folders, nor later ones. */
@@ -28,7 +32,8 @@ enum {
     FRONT_KEYS = 3,             /* registers */
     FRONT_FOLDERS = FRONT_KEYS, /* of leases: lease n lies in folder n % FRONT_FOLDERS */
     FRONT_POLICIES = 2,
-    FRONT_TEXT = 300, /* of a finding */
+    FRONT_TEXT = 300,   /* of a finding */
+    FRONT_BEARER = 512, /* with its end: what a node makes, for a batch token or a wrapping token */
     /* From one leader to the next cluster time may step back, by as long as the last question
      * took, or since the last entry when no voter heard a later time and lives (PROTOCOL R16). */
     FRONT_SLACK_MS = 2000,
@@ -46,6 +51,10 @@ enum front_kind {
     FRONT_TAKE,   /* lease `about` for token `by` */
     FRONT_USE,    /* ask for lease `by`: on any node */
     FRONT_BELOW,  /* end all leases of folder `key` */
+    FRONT_WRAP,   /* wrap a reply with the value `number`: wrapping token `about` */
+    FRONT_PEEK,   /* look up wrapping token `by`: on any node */
+    FRONT_UNWRAP, /* take what wrapping token `by` keeps */
+    FRONT_REWRAP, /* the same, into wrapping token `about` */
 };
 
 struct front_op {
@@ -63,6 +72,9 @@ struct front_op {
     bool root;                           /* rekey: the root key, else a key of the ring */
     bool migrate;                        /* rekey of the root: to seal `policy` instead */
     bool lease;                          /* renew, revoke: `about` is a lease */
+    bool batch;                          /* create: a batch token */
+    /* Of `by` and `about`, if a node made them; NULL: the client chose them. Of the log. */
+    const char *by_bearer, *about_bearer;
     struct rlog_request_id id;
 };
 
@@ -92,6 +104,7 @@ struct front_reply {
     struct cluster *cluster;
     struct front_op op;
     struct front_answer answer;
+    char bearer[FRONT_BEARER]; /* that was made; "": none */
     uint64_t state_version;
     unsigned slot; /* who answered */
 };
@@ -110,9 +123,9 @@ void front_index_check(struct cluster *c);
 
 /* front_lease.c */
 extern const struct lease_kinds front_leases;
-/* Take lease `op->about`. ST_EXISTS: it was taken before. */
+/* Take lease `op->about` for a token. ST_EXISTS: it was taken before. */
 NODISCARD enum status front_lease_take(const struct auth_scope *scope, struct env *env,
-                                       const char *token, const struct front_op *op,
+                                       const struct auth_token *token, const struct front_op *op,
                                        int64_t *ret_expire_ms);
 /* ST_NOT_FOUND: it is not good. */
 NODISCARD enum status front_lease_find(const struct auth_scope *scope, uint64_t number,
@@ -127,6 +140,7 @@ struct front_lease_counts {
     uint64_t leases;    /* that lamps name */
     uint64_t records;   /* in the index */
     uint64_t of_tokens; /* keys below tokens */
+    uint64_t free;      /* leases of batch tokens without a parent: no token has them */
     uint64_t orphans;   /* leases whose token is gone */
 };
 /* Count at the end of a run, and fail unless records and keys fit. */
@@ -135,6 +149,25 @@ NODISCARD enum status front_lease_look(struct node *n, struct state_txn *txn,
 struct front_log;
 /* Fail if a lease is left whose folder was ended. No mark is left. */
 void front_lease_check(struct node *n, const struct front_log *log);
+
+/* front_wrap.c */
+struct front_wrapped {
+    const char *bearer; /* of the wrapping token that was made, in the arena */
+    int64_t expire_ms;
+    uint64_t value; /* that is wrapped */
+};
+NODISCARD enum status front_wrap(const struct auth_scope *scope, struct env *env, uint64_t value,
+                                 int64_t ttl_s, struct front_wrapped *ret);
+/* Look up, take, or take and wrap again what a wrapping token keeps. ST_NOT_FOUND: it is not
+ * good. */
+NODISCARD enum status front_peek(const struct auth_scope *scope, const char *bearer,
+                                 struct front_wrapped *ret);
+NODISCARD enum status front_unwrap(const struct auth_scope *scope, const char *bearer,
+                                   struct front_wrapped *ret);
+NODISCARD enum status front_rewrap(const struct auth_scope *scope, struct env *env,
+                                   const char *bearer, struct front_wrapped *ret);
+/* Count what wrapping tokens keep of which the token is gone. */
+NODISCARD enum status front_wrap_look(struct state_txn *txn, uint64_t *ret_orphans);
 
 /* front_operator.c */
 const char *front_policy_name(uint64_t policy);
@@ -165,9 +198,13 @@ struct front_list {
 struct front_token {
     uint64_t parent;
     bool orphan;
-    int64_t uses;            /* 0: any number */
-    uint64_t policy;         /* that it has; not the root token */
-    bool lease;              /* no token, but a lease of `parent` */
+    int64_t uses;    /* 0: any number */
+    uint64_t policy; /* that it has; not the root token */
+    bool lease;      /* no token, but a lease of `parent` */
+    bool batch;      /* not stored */
+    bool wrapping;   /* keeps `value`, for one use */
+    uint64_t value;
+    char *bearer;            /* batch, wrapping: as a reply gave it; NULL: no reply did */
     struct front_list by;    /* events in which it was shown … */
     struct front_list about; /* … or which were about it */
 };
@@ -184,6 +221,9 @@ struct front_log {
 uint64_t front_log_token(struct front_log *log, const struct front_token *token); /* its number */
 void front_log_add(struct front_log *log, const struct front_event *event);
 void front_log_done(struct front_log *log);
+/* Whether operations can show the token. A token that a node makes has no bearer until a reply
+ * gives it. */
+bool front_token_is_known(const struct front_token *token);
 /* Whether tokens did what they must; `text` says what not. */
 bool front_judge(const struct front_log *log, char text[FRONT_TEXT]);
 /* Whether the lease may be stored after all marks were followed. */

@@ -15,6 +15,7 @@ struct found {
     uint64_t tokens;  /* tokens that expire */
     uint64_t matched; /* of these, tokens with an entry of their time */
     struct front_lease_counts leases;
+    uint64_t kept; /* keys of wrapping tokens that are gone */
     struct expiry_sizes sizes;
     bool raised;
 };
@@ -70,6 +71,8 @@ static struct found look(struct node *n)
         seals_check(n, &txn);
     if (st == ST_OK)
         st = front_lease_look(n, &txn, &found.leases);
+    if (st == ST_OK)
+        st = front_wrap_look(&txn, &found.kept);
     if (st != ST_OK)
         core_fail(n->cluster->core, "%s: the expiry index at the end: %s", n->name,
                   status_name(st));
@@ -94,6 +97,9 @@ void front_index_check(struct cluster *c)
             if (f.sizes.marks == 0 && f.leases.orphans != 0)
                 core_fail(c->core, "%s: %" PRIu64 " leases are left of tokens that are gone",
                           leader->name, f.leases.orphans);
+            if (f.sizes.marks == 0 && f.kept != 0)
+                core_fail(c->core, "%s: %" PRIu64 " keys are left of wrapping tokens that are gone",
+                          leader->name, f.kept);
             if (f.sizes.marks == 0 && (!f.raised || f.sizes.former == 0))
                 return;
         }

@@ -15,6 +15,23 @@ static void list_add(struct front_list *list, size_t event)
     list->all[list->n++] = event;
 }
 
+bool front_token_is_known(const struct front_token *token)
+{
+    return token->bearer != NULL || !(token->batch || token->wrapping);
+}
+
+/* Whether such an operation makes the token it is about. */
+static bool makes(enum front_kind kind)
+{
+    return kind == FRONT_CREATE || kind == FRONT_TAKE || kind == FRONT_WRAP || kind == FRONT_REWRAP;
+}
+
+/* Whether such an operation ends the wrapping token that is shown. */
+static bool takes(enum front_kind kind)
+{
+    return kind == FRONT_UNWRAP || kind == FRONT_REWRAP;
+}
+
 uint64_t front_log_token(struct front_log *log, const struct front_token *token)
 {
     log->tokens = sim_grow(log->tokens, (log->n_tokens + 1) * sizeof *log->tokens);
@@ -29,7 +46,7 @@ void front_log_add(struct front_log *log, const struct front_event *event)
     log->events = sim_grow(log->events, (log->n_events + 1) * sizeof *log->events);
     log->events[log->n_events] = *event;
     list_add(&log->tokens[event->op.by].by, log->n_events);
-    if (kind == FRONT_CREATE || kind == FRONT_TAKE || kind == FRONT_RENEW || kind == FRONT_REVOKE)
+    if (makes(kind) || kind == FRONT_RENEW || kind == FRONT_REVOKE)
         list_add(&log->tokens[event->op.about].about, log->n_events);
     if (kind == FRONT_POLICY)
         list_add(&log->edits[event->op.policy], log->n_events);
@@ -43,6 +60,7 @@ void front_log_done(struct front_log *log)
     for (size_t i = 0; i < log->n_tokens; i++) {
         free(log->tokens[i].by.all);
         free(log->tokens[i].about.all);
+        free(log->tokens[i].bearer);
     }
     for (size_t i = 0; i < FRONT_POLICIES; i++)
         free(log->edits[i].all);
@@ -79,8 +97,7 @@ static const struct front_event *made(const struct front_log *log, uint64_t toke
     const struct front_list *about = &log->tokens[token].about;
     for (size_t i = 0; i < about->n; i++) {
         const struct front_event *e = &log->events[about->all[i]];
-        if ((e->op.kind == FRONT_CREATE || e->op.kind == FRONT_TAKE) &&
-            e->answer.verdict == FRONT_DONE)
+        if (makes(e->op.kind) && e->answer.verdict == FRONT_DONE)
             return e;
     }
     return NULL;
@@ -106,6 +123,18 @@ static const struct front_event *ended_before(const struct front_log *log, uint6
             return e;
     }
     return NULL;
+}
+
+/* Whether what a wrapping token keeps was surely taken before `before`. */
+static bool taken_before(const struct front_log *log, uint64_t token, uint64_t before)
+{
+    const struct front_list *by = &log->tokens[token].by;
+    for (size_t i = 0; i < by->n; i++) {
+        const struct front_event *e = &log->events[by->all[i]];
+        if (takes(e->op.kind) && e->answer.verdict == FRONT_DONE && e->ret_ns < before)
+            return true;
+    }
+    return false;
 }
 
 /* Whether `token` may have ended without its children until `until`: then it and all above it say
@@ -210,8 +239,7 @@ static struct span expiry(const struct front_log *log, uint64_t token, uint64_t 
     const struct front_list *about = &log->tokens[token].about;
     for (size_t i = 0; i < about->n; i++) {
         const struct front_event *e = &log->events[about->all[i]];
-        bool sets =
-            e->op.kind == FRONT_CREATE || e->op.kind == FRONT_TAKE || e->op.kind == FRONT_RENEW;
+        bool sets = makes(e->op.kind) || e->op.kind == FRONT_RENEW;
         if (!sets || !effective(e) || e->call_ns >= until || overwritten(log, e, from))
             continue;
         bool known = e->answer.verdict == FRONT_DONE;
@@ -244,9 +272,11 @@ static bool judge_accepted(const struct front_log *log, const struct front_event
     int64_t late_ms = e->answer.time_ms - e->answer.expire_ms;
     if (e->answer.expire_ms != 0 && late_ms >= 0)
         return fail(text, e, "succeeds at a time at which it has expired", token, late_ms);
+    if (taken_before(log, token, e->call_ns))
+        return fail(text, e, "succeeds after what it keeps was taken", token, 0);
+    /* A token that ends without its children still takes its leases and batch tokens along. */
+    bool child = false, along;
     for (unsigned i = 0; i < DEPTH_MAX; i++, token = log->tokens[token].parent) {
-        /* A token that ends without its children still takes its leases along. */
-        bool child = i > (log->tokens[e->op.by].lease ? 1u : 0u);
         if (child && may_be_left(log, token, e->ret_ns))
             return true; /* an orphan, perhaps */
         if (ended_before(log, token, child, e->call_ns) != NULL)
@@ -258,6 +288,8 @@ static bool judge_accepted(const struct front_log *log, const struct front_event
             return fail(text, e, "succeeds too late", token, e->seen_call_ms - span.hi);
         if (log->tokens[token].orphan)
             return true;
+        along = log->tokens[token].lease || log->tokens[token].batch;
+        child = child || !along;
     }
     return fail(text, e, "succeeds below too many", token, 0);
 }
@@ -271,7 +303,8 @@ static bool may_be_spent(const struct front_log *log, uint64_t token, uint64_t u
     int64_t uses = 0;
     for (size_t i = 0; i < by->n; i++) {
         const struct front_event *e = &log->events[by->all[i]];
-        uses += e->call_ns < until && e->answer.verdict != FRONT_REFUSED;
+        uses +=
+            e->call_ns < until && e->answer.verdict != FRONT_REFUSED && e->op.kind != FRONT_PEEK;
     }
     return log->tokens[token].uses != 0 && uses >= log->tokens[token].uses;
 }
@@ -310,7 +343,7 @@ static bool judge_uses(const struct front_log *log, uint64_t token, char *text)
     for (size_t i = 0; i < by->n && limit != 0; i++) {
         const struct front_event *e = &log->events[by->all[i]];
         int64_t left = e->answer.uses_left;
-        if (!accepted(e))
+        if (!accepted(e) || e->op.kind == FRONT_PEEK)
             continue;
         if (left < 0 || left >= limit || (seen >> left & 1) != 0)
             return fail(text, e, "leaves a number of uses that cannot be", token, left);
@@ -318,6 +351,22 @@ static bool judge_uses(const struct front_log *log, uint64_t token, char *text)
         if (++n > limit)
             return fail(text, e, "is one use too many", token, n);
     }
+    return true;
+}
+
+/* Tokens that nodes make */
+
+static bool judge_made(const struct front_log *log, const struct front_event *e, char *text)
+{
+    const struct front_token *shown = &log->tokens[e->op.by], *about = &log->tokens[e->op.about];
+    bool done = e->answer.verdict == FRONT_DONE;
+    if (done && shown->wrapping && e->answer.value != shown->value)
+        return fail(text, e, "gives another reply than the one that was wrapped", e->op.by,
+                    (int64_t)e->answer.value);
+    if (done && about->batch && e->op.kind == FRONT_RENEW)
+        return fail(text, e, "renews a batch token", e->op.about, 0);
+    if (done && about->batch && e->op.kind == FRONT_REVOKE && e->answer.found)
+        return fail(text, e, "revokes a batch token", e->op.about, 0);
     return true;
 }
 
@@ -369,7 +418,7 @@ bool front_judge(const struct front_log *log, char text[FRONT_TEXT])
         const struct front_event *e = &log->events[i];
         if (accepted(e) && !judge_accepted(log, e, text))
             return false;
-        if (!judge_policy(log, e, text))
+        if (!judge_policy(log, e, text) || !judge_made(log, e, text))
             return false;
         if (e->answer.verdict == FRONT_REFUSED && !judge_refused(log, e, text))
             return false;

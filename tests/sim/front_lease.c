@@ -50,8 +50,19 @@ static const char *folder_of(struct arena *arena, uint64_t number)
     return arena_format(arena, "lamps/%" PRIu64 "/", number % FRONT_FOLDERS);
 }
 
-enum status front_lease_take(const struct auth_scope *s, struct env *env, const char *token,
-                             const struct front_op *op, int64_t *ret_expire_ms)
+/* A batch token's parent has its leases, which end with the batch token too, as
+ * src/router/req_lease.c does it. */
+static void limit_to(const struct auth_token *batch, struct lease *lease)
+{
+    lease->token = batch->parent;
+    lease->limit_ms = batch->expire_ms;
+    if (batch->expire_ms != 0)
+        lease->expire_ms = MIN(lease->expire_ms, batch->expire_ms);
+}
+
+enum status front_lease_take(const struct auth_scope *s, struct env *env,
+                             const struct auth_token *token, const struct front_op *op,
+                             int64_t *ret_expire_ms)
 {
     const struct lease_scope scope = scope_of(s);
     struct bytes key;
@@ -60,11 +71,13 @@ enum status front_lease_take(const struct auth_scope *s, struct env *env, const 
     if (st != ST_NOT_FOUND)
         return st == ST_OK ? ST_EXISTS : st;
     struct lease lease = {.kind = &lamp_kind,
-                          .token = token,
+                          .token = token->id,
                           .expire_ms = s->now_ms + op->ttl_s * 1000,
                           .renewable = true,
                           .data = key};
     const char *folder = folder_of(s->txn->arena, op->about);
+    if (auth_token_is_batch(token))
+        limit_to(token, &lease);
     if (folder == NULL)
         return ST_NOMEM;
     TRY(lease_create(&scope, env, folder, &lease));
@@ -139,6 +152,11 @@ static enum status look_at(struct node *n, struct state_txn *txn, struct front_l
         if (st != ST_OK || lease.kind != &lamp_kind)
             core_fail(n->cluster->core, "%s: lamp %s has no lease: %s", n->name, number,
                       status_name(st));
+        ret->leases++;
+        if (lease.token[0] == '\0') {
+            ret->free++;
+            continue;
+        }
         TRY(lease_token_prefix(txn->arena, STATE_NS_ROOT, lease.token, &of_token));
         const char *whole =
             arena_format(txn->arena, "%.*s%s", (int)of_token.len, (const char *)of_token.data, id);
@@ -148,7 +166,6 @@ static enum status look_at(struct node *n, struct state_txn *txn, struct front_l
             core_fail(n->cluster->core, "%s: lease %s is not among those of its token", n->name,
                       id);
         ret->orphans += token_store_exists(&scope, lease.token) == ST_NOT_FOUND;
-        ret->leases++;
     }
     TRY(state_ns_key(txn->arena, STATE_NS_ROOT, "token-lease", (struct bytes){0}, NULL, &keys));
     ret->of_tokens = state_count(txn, keys);
@@ -161,7 +178,7 @@ enum status front_lease_look(struct node *n, struct state_txn *txn, struct front
 {
     *ret = (struct front_lease_counts){0};
     TRY(look_at(n, txn, ret));
-    if (ret->records != ret->leases || ret->of_tokens != ret->leases)
+    if (ret->records != ret->leases || ret->of_tokens + ret->free != ret->leases)
         core_fail(n->cluster->core,
                   "%s: %" PRIu64 " lamps burn, with %" PRIu64
                   " leases, of which tokens have %" PRIu64,

@@ -32,6 +32,7 @@ struct request {
     struct state_commit commit;
     struct state_confirm confirm;
     struct auth_scope scope;
+    const char *bearer; /* that was made, in the arena; NULL: none */
     bool forwarded;
     bool stages;    /* a look that stages something all the same: what it reads is recorded */
     uint64_t acked; /* when the read began */
@@ -55,8 +56,9 @@ static void on_reply(struct event *event)
     free(reply);
 }
 
+/* `bearer` may be NULL. */
 static void reply_send(struct node *n, const struct front_op *op, const struct front_answer *answer,
-                       uint64_t state_version)
+                       const char *bearer, uint64_t state_version)
 {
     struct cluster *c = n->cluster;
     if (!c->calm && rng_chance(&c->rng, c->profile.lose_reply_permille))
@@ -68,13 +70,16 @@ static void reply_send(struct node *n, const struct front_op *op, const struct f
                                   .answer = *answer,
                                   .state_version = state_version,
                                   .slot = n->slot};
+    ASSERT(bearer == NULL || strlen(bearer) < sizeof reply->bearer);
+    if (bearer != NULL)
+        strcpy(reply->bearer, bearer);
     core_after(c->core, &reply->event, rng_between(&c->rng, 50, 1000) * SIM_US);
 }
 
 static void reply_verdict(struct node *n, const struct front_op *op, enum front_verdict verdict)
 {
     const struct front_answer answer = {.number = op->number, .verdict = verdict};
-    reply_send(n, op, &answer, 0);
+    reply_send(n, op, &answer, NULL, 0);
 }
 
 static void request_free(struct request *r)
@@ -88,7 +93,7 @@ static void request_free(struct request *r)
 
 static void finish(struct request *r, uint64_t state_version)
 {
-    reply_send(r->node, &r->op, &r->answer, state_version);
+    reply_send(r->node, &r->op, &r->answer, r->bearer, state_version);
     request_free(r);
 }
 
@@ -111,23 +116,24 @@ static void refuse(struct request *r, enum status st)
 
 /* Handlers */
 
-/* Clients choose what tokens they will bear, and so know it without an answer. NULL: no memory. */
-static const char *bearer_of(struct request *r, uint64_t token)
+/* Clients choose the bearers of most tokens, and so know them without an answer. `known` is the
+ * bearer of a token that a node made, else NULL. NULL: no memory. */
+static const char *bearer_of(struct request *r, uint64_t token, const char *known)
 {
-    return arena_format(&r->arena, "front-%" PRIu64, token);
+    return known != NULL ? known : arena_format(&r->arena, "front-%" PRIu64, token);
 }
 
-/* ST_DENIED: it is not good. */
-static enum status load(struct request *r, uint64_t number, struct auth_token *ret_token)
+/* The token that the operation is about. ST_DENIED: it is not good. */
+static enum status load(struct request *r, struct auth_token *ret_token)
 {
-    const char *bearer = bearer_of(r, number);
+    const char *bearer = bearer_of(r, r->op.about, r->op.about_bearer);
     return bearer == NULL ? ST_NOMEM : auth_token_load(&r->scope, bytes_str(bearer), ret_token);
 }
 
 /* The token of the sender, as src/router finds it. ST_DENIED: it is not good. */
 static enum status hold(struct request *r, struct auth_token *ret_asker, struct token_ref **ret_ref)
 {
-    const char *bearer = bearer_of(r, r->op.by);
+    const char *bearer = bearer_of(r, r->op.by, r->op.by_bearer);
     const struct auth_token *held;
     if (bearer == NULL)
         return ST_NOMEM;
@@ -146,7 +152,7 @@ static enum status differ(struct request *r)
 static enum status do_bootstrap(struct request *r)
 {
     struct auth_token root = auth_token_root(r->scope.now_ms);
-    const char *bearer = bearer_of(r, FRONT_ROOT);
+    const char *bearer = bearer_of(r, FRONT_ROOT, NULL);
     if (bearer == NULL)
         return ST_NOMEM;
     enum status st = auth_token_create(&r->scope, &r->node->env.env, &root, &bearer);
@@ -208,16 +214,16 @@ static enum status do_create(struct request *r, const struct auth_token *asker)
 {
     const struct front_op *op = &r->op;
     const char *const policies[] = {front_policy_name(op->policy)};
-    const char *bearer = bearer_of(r, op->about);
-    if (bearer == NULL)
+    const char *bearer = op->batch ? NULL : bearer_of(r, op->about, NULL);
+    if (bearer == NULL && !op->batch)
         return ST_NOMEM;
-    if (asker->limited || asker->depth >= AUTH_TOKEN_DEPTH_MAX)
+    if (asker->limited || auth_token_is_batch(asker) || asker->depth >= AUTH_TOKEN_DEPTH_MAX)
         return differ(r);
     struct auth_token token = {
         .parent = op->orphan ? "" : asker->id,
         .display_name = "token",
         .path = "auth/token/create",
-        .type = AUTH_TYPE_SERVICE,
+        .type = op->batch ? AUTH_TYPE_BATCH : AUTH_TYPE_SERVICE,
         .role = "",
         .entity_id = "",
         .policies = {.items = policies, .n = 1, .given = true},
@@ -225,12 +231,14 @@ static enum status do_create(struct request *r, const struct auth_token *asker)
         .explicit_max_ttl_s = op->explicit_max_s,
         .num_uses = op->uses,
         .depth = op->orphan ? 0 : asker->depth + 1,
-        .renewable = true,
+        .renewable = !op->batch,
     };
     token.expire_ms = end_of(r, &token, op->ttl_s);
     token.creation_ttl_s = (token.expire_ms - r->scope.now_ms) / 1000;
     r->answer.new_expire_ms = token.expire_ms;
     enum status st = auth_token_create(&r->scope, &r->node->env.env, &token, &bearer);
+    if (op->batch)
+        r->bearer = bearer;
     return st == ST_EXISTS ? differ(r) : st;
 }
 
@@ -240,7 +248,7 @@ static enum status do_take(struct request *r, const struct auth_token *asker)
     if (asker->limited && asker->num_uses == 0)
         return differ(r);
     enum status st =
-        front_lease_take(&r->scope, &r->node->env.env, asker->id, &r->op, &r->answer.new_expire_ms);
+        front_lease_take(&r->scope, &r->node->env.env, asker, &r->op, &r->answer.new_expire_ms);
     return st == ST_EXISTS ? differ(r) : st;
 }
 
@@ -284,10 +292,41 @@ static enum status do_use(struct request *r)
     return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
+static enum status do_wrap(struct request *r)
+{
+    struct front_wrapped made;
+    TRY(front_wrap(&r->scope, &r->node->env.env, r->op.number, r->op.ttl_s, &made));
+    r->bearer = made.bearer;
+    r->answer.new_expire_ms = made.expire_ms;
+    return ST_OK;
+}
+
+/* What needs no token but the wrapping token. The log has this as an operation by that token. */
+static enum status do_wrapped(struct request *r)
+{
+    const char *bearer = r->op.by_bearer;
+    struct front_wrapped kept = {.bearer = NULL};
+    enum status st;
+    switch (r->op.kind) {
+    case FRONT_PEEK: st = front_peek(&r->scope, bearer, &kept); break;
+    case FRONT_UNWRAP: st = front_unwrap(&r->scope, bearer, &kept); break;
+    default: st = front_rewrap(&r->scope, &r->node->env.env, bearer, &kept); break;
+    }
+    if (st == ST_NOT_FOUND)
+        r->answer.verdict = FRONT_REFUSED;
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_OK : st;
+    r->bearer = kept.bearer;
+    r->answer.value = kept.value;
+    r->answer.new_expire_ms = kept.expire_ms;
+    r->answer.uses_left = r->op.kind == FRONT_PEEK ? 1 : 0;
+    return ST_OK;
+}
+
 static enum status do_renew(struct request *r)
 {
     struct auth_token before, after;
-    enum status st = load(r, r->op.about, &before);
+    enum status st = load(r, &before);
     if (st == ST_DENIED || (st == ST_OK && !before.renewable))
         return differ(r);
     TRY(st);
@@ -300,10 +339,12 @@ static enum status do_renew(struct request *r)
 static enum status do_revoke(struct request *r)
 {
     struct auth_token token;
-    enum status st = load(r, r->op.about, &token);
+    enum status st = load(r, &token);
     if (st == ST_DENIED)
         return ST_OK; /* revoked is what it shall be */
     TRY(st);
+    if (auth_token_is_batch(&token))
+        return differ(r);
     r->answer.found = true;
     return token_tree_end(&r->scope, &token, r->op.spare ? TOKEN_END_CHILDREN : TOKEN_END_TREE);
 }
@@ -329,10 +370,21 @@ static enum status handle(struct request *r, const struct auth_token *asker)
     case FRONT_TAKE: return do_take(r, asker);
     case FRONT_USE: return do_use(r);
     case FRONT_BELOW: return do_end_below(r);
+    case FRONT_WRAP: return do_wrap(r);
+    case FRONT_PEEK:
+    case FRONT_UNWRAP:
+    case FRONT_REWRAP: return do_wrapped(r);
     case FRONT_POLICY: return front_policy_edit(&r->txn, r->op.policy, r->op.allow);
     case FRONT_REKEY: return front_rekey(r->node, &r->txn, &r->op, r->scope.now_ms);
     }
     return ST_INVALID;
+}
+
+/* Whether the router asks for a token before it runs the handler. */
+static bool needs_token(enum front_kind kind)
+{
+    return kind != FRONT_BOOTSTRAP && kind != FRONT_USE && kind != FRONT_PEEK &&
+           kind != FRONT_UNWRAP && kind != FRONT_REWRAP;
 }
 
 /* What the framework stages stays staged when the handler fails (PROTOCOL R3). *ref is for the
@@ -345,7 +397,8 @@ static enum status run_handler(struct request *r, struct token_ref **ref)
     a->number = r->op.number;
     a->time_ms = r->scope.now_ms;
     a->uses_left = -1;
-    if (r->op.kind != FRONT_BOOTSTRAP && r->op.kind != FRONT_USE) {
+    r->bearer = NULL;
+    if (needs_token(r->op.kind)) {
         enum status st = hold(r, &asker, ref);
         if (st == ST_DENIED) {
             a->verdict = FRONT_REFUSED;
@@ -385,6 +438,31 @@ static void again(struct request *r)
         give_up(r, FRONT_FAILED, ST_CONFLICT);
 }
 
+/* The answer for repeated requests: with the bearer that was made behind it, if any. false: no
+ * memory. */
+static bool answer_make(struct request *r, struct bytes *ret_text)
+{
+    size_t len = r->bearer != NULL ? strlen(r->bearer) + 1 : 0;
+    uint8_t *text = arena_alloc(&r->arena, sizeof r->answer + len);
+    if (text == NULL)
+        return false;
+    memcpy(text, &r->answer, sizeof r->answer);
+    if (len != 0)
+        memcpy(text + sizeof r->answer, r->bearer, len);
+    *ret_text = bytes_of(text, sizeof r->answer + len);
+    return true;
+}
+
+static bool answer_read(struct request *r, struct bytes text)
+{
+    if (text.len < sizeof r->answer)
+        return false;
+    memcpy(&r->answer, text.data, sizeof r->answer);
+    struct bytes bearer = bytes_from(text, sizeof r->answer);
+    r->bearer = bearer.len != 0 ? (const char *)bearer.data : NULL;
+    return bearer.len == 0 || bearer.data[bearer.len - 1] == '\0';
+}
+
 static void applied(struct request *r)
 {
     struct cluster *c = r->cluster;
@@ -396,9 +474,7 @@ static void applied(struct request *r)
         return;
     }
     if (commit->repeated) {
-        if (commit->response.len == sizeof r->answer)
-            memcpy(&r->answer, commit->response.data, sizeof r->answer);
-        if (commit->response.len != sizeof r->answer || r->answer.number != r->op.number)
+        if (!answer_read(r, commit->response) || r->answer.number != r->op.number)
             core_fail(c->core, "%s: a repeated request got the answer of another", r->node->name);
     }
     finish(r, commit->version);
@@ -436,8 +512,9 @@ static void commit(struct request *r)
 {
     r->commit.done = on_committed;
     r->commit.id = r->op.id;
-    r->commit.answer = bytes_of(&r->answer, sizeof r->answer);
-    enum status st = state_commit(&r->txn, &r->commit);
+    enum status st = answer_make(r, &r->commit.answer) ? ST_OK : ST_NOMEM;
+    if (st == ST_OK)
+        st = state_commit(&r->txn, &r->commit);
     state_end(&r->txn);
     if (st != ST_OK)
         refuse(r, st);
@@ -446,7 +523,7 @@ static void commit(struct request *r)
 /* Any node serves a read. */
 static bool is_read(const struct front_op *op)
 {
-    return op->kind == FRONT_LOOK || op->kind == FRONT_USE;
+    return op->kind == FRONT_LOOK || op->kind == FRONT_USE || op->kind == FRONT_PEEK;
 }
 
 static bool is_active(const struct node *n)

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FOUND_SECONDS_MAX = 300, RECORDS_MAX = 64 };
+enum { FOUND_SECONDS_MAX = 300, RECORDS_MAX = 128 };
 
 /* planted.txt: "NAME PROFILE SEED [twice]". SEED is where the search begins: for a rare bug, the
  * seed that shows it. "twice": it shows by two runs of a seed that differ. */

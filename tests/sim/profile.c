@@ -475,6 +475,13 @@ static void pin_leases(struct profile *p)
     p->leases = true;
 }
 
+/* Batch tokens and wrapped replies. */
+static void pin_wraps(struct profile *p)
+{
+    pin_leases(p);
+    p->wraps = true;
+}
+
 /* Every request is recorded, by audit devices that hang and fail. */
 static void pin_audit(struct profile *p)
 {
@@ -590,6 +597,7 @@ static const struct {
             {"lies", pin_lies},
             {"tokens", pin_tokens},
             {"leases", pin_leases},
+            {"wraps", pin_wraps},
             {"audit", pin_audit},
             {"watch", pin_watch},
             {"upgrade", pin_upgrade},
@@ -610,7 +618,7 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
     struct rng extra = rng_make(seed, 0xE7712A), front = rng_make(seed, 0xF2017),
                votes = rng_make(seed, 0x707E5), levels = rng_make(seed, 0x1E7E1),
                leases = rng_make(seed, 0x1EA5E), audit = rng_make(seed, 0xA0D17),
-               watch = rng_make(seed, 0x3A7C4);
+               watch = rng_make(seed, 0x3A7C4), wraps = rng_make(seed, 0x33A95);
     size_t len = strcspn(name, "+");
     bool recorded = strcmp(name + len, RECORDED) == 0;
     if (name[len] != '\0' && !recorded)
@@ -625,8 +633,11 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
             pins[i].pin(p);
         if (recorded)
             p->recorders = RECORDERS;
-        if (pins[i].pin == NULL)
+        if (pins[i].pin == NULL) {
             p->watchers = rng_chance(&watch, 150);
+            p->wraps = p->fronts != 0 && rng_chance(&wraps, 500);
+            p->leases = p->leases || p->wraps;
+        }
         snprintf(p->name, sizeof p->name, "%s", name);
         return true;
     }

@@ -302,6 +302,95 @@ static void edits_of_policies_are_seen_by_all_that_begins_later(void)
     CHECK(look(&log, FRONT_DONE, 1000));
 }
 
+/* Whether token `by` may have that answer at 50 ns. */
+static bool shows(struct front_log *log, enum front_kind kind, uint64_t by,
+                  enum front_verdict verdict)
+{
+    struct front_event e = event_at(kind, by, by, verdict, 50, 1000);
+    e.answer.value = 7;
+    e.answer.uses_left = kind == FRONT_UNWRAP ? 0 : -1;
+    front_log_add(log, &e);
+    return good(log);
+}
+
+static struct front_log with_batch(void)
+{
+    struct front_log log = family(0);
+    (void)front_log_token(&log, &(struct front_token){.parent = 2, .batch = true});
+    add(&log, FRONT_CREATE, 2, 3, FRONT_DONE, 20);
+    return log;
+}
+
+static void a_batch_token_ends_with_its_parent_in_every_case(void)
+{
+    struct front_log log = with_batch();
+    CHECK(!front_token_is_known(&log.tokens[3]) && front_token_is_known(&log.tokens[2]));
+    CHECK(shows(&log, FRONT_LOOK, 3, FRONT_DONE));
+    log = with_batch();
+    CHECK(!shows(&log, FRONT_LOOK, 3, FRONT_REFUSED));
+    for (unsigned spare = 0; spare < 2; spare++)
+        for (uint64_t ended = 1; ended <= 2; ended++) {
+            log = with_batch();
+            add(&log, FRONT_REVOKE, FRONT_ROOT, ended, FRONT_DONE, 30);
+            log.events[log.n_events - 1].op.spare = spare != 0;
+            CHECK(shows(&log, FRONT_LOOK, 3, FRONT_DONE) == (spare != 0 && ended == 1));
+        }
+    static const enum front_kind never[] = {FRONT_RENEW, FRONT_REVOKE};
+    for (size_t i = 0; i < ARRAY_LEN(never); i++) {
+        log = with_batch();
+        add(&log, never[i], FRONT_ROOT, 3, FRONT_DIFFER, 30);
+        CHECK(good(&log));
+        log = with_batch();
+        add(&log, never[i], FRONT_ROOT, 3, FRONT_DONE, 30);
+        CHECK(!good(&log));
+    }
+}
+
+static struct front_log wrapped(void)
+{
+    struct front_log log = family(0);
+    (void)front_log_token(
+        &log, &(struct front_token){.orphan = true, .wrapping = true, .uses = 1, .value = 7});
+    add(&log, FRONT_WRAP, 2, 3, FRONT_DONE, 20);
+    return log;
+}
+
+static void take(struct front_log *log, enum front_verdict verdict, uint64_t at_ns, uint64_t value)
+{
+    struct front_event e = event_at(FRONT_UNWRAP, 3, 3, verdict, at_ns, 1000);
+    e.answer.value = value;
+    e.answer.uses_left = 0;
+    front_log_add(log, &e);
+}
+
+static void a_wrapped_reply_is_taken_once(void)
+{
+    static const enum front_kind kinds[] = {FRONT_PEEK, FRONT_UNWRAP};
+    for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+        struct front_log log = wrapped();
+        CHECK(shows(&log, kinds[i], 3, FRONT_DONE));
+        log = wrapped();
+        CHECK(!shows(&log, kinds[i], 3, FRONT_REFUSED));
+        log = wrapped();
+        take(&log, FRONT_DONE, 30, 7);
+        CHECK(!shows(&log, kinds[i], 3, FRONT_DONE));
+        log = wrapped();
+        take(&log, FRONT_DONE, 30, 7);
+        CHECK(shows(&log, kinds[i], 3, FRONT_REFUSED));
+        log = wrapped();
+        take(&log, FRONT_DONE, 50, 7); /* at the same time: once all the same */
+        CHECK(shows(&log, kinds[i], 3, FRONT_DONE) == (kinds[i] == FRONT_PEEK));
+        for (unsigned refused = 0; refused < 2; refused++) {
+            log = wrapped();
+            take(&log, FRONT_UNKNOWN, 30, 0);
+            CHECK(shows(&log, kinds[i], 3, refused != 0 ? FRONT_REFUSED : FRONT_DONE));
+        }
+    }
+    struct front_log log = wrapped();
+    take(&log, FRONT_DONE, 30, 8); /* the reply of another one */
+    CHECK(!good(&log));
+}
+
 unsigned selftest_front(void)
 {
     tokens_are_good_until_they_expire();
@@ -312,5 +401,7 @@ unsigned selftest_front(void)
     uses_are_counted();
     versions_have_one_writer_each();
     edits_of_policies_are_seen_by_all_that_begins_later();
-    return 8;
+    a_batch_token_ends_with_its_parent_in_every_case();
+    a_wrapped_reply_is_taken_once();
+    return 10;
 }

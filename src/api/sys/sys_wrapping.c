@@ -1,7 +1,6 @@
 /* sys/wrapping/: wrap, look up, unwrap and rewrap a reply. The wrapping token comes in the body or
  * in the header. A client needs no other token for these routes. */
 #include "api/sys/sys.h"
-#include "auth/token_tree.h"
 #include "front/secrets/wrap.h"
 
 struct sys_wrapping {
@@ -38,10 +37,8 @@ static enum status take(struct req *req, struct wrapping *ret_wrapping, struct b
     const struct auth_scope scope = req_scope(req);
     ASSERT(req_in_txn(req));
     TRY(find(req, ret_wrapping));
-    enum status st = wrapping_body(&scope, ret_wrapping, ret_body);
-    if (st != ST_OK)
-        return not_valid(req, st);
-    return token_tree_end(&scope, &ret_wrapping->token, TOKEN_END_TREE);
+    enum status st = wrapping_take(&scope, ret_wrapping, ret_body);
+    return st != ST_OK ? not_valid(req, st) : ST_OK;
 }
 
 static enum status sys_wrap(struct req *req)

@@ -80,7 +80,7 @@ static void both_forms_lead_to_the_token_and_say_which_they_are(void **ctx)
     assert_status(wrapping_load(&scope, bytes_str(token), &w), ST_OK);
     assert_string_equal(w.addr, ADDR);
     assert_string_equal(w.creation_path, "kv/a");
-    assert_status(wrapping_body(&scope, &w, &body), ST_OK);
+    assert_status(wrapping_take(&scope, &w, &body), ST_OK);
     assert_bytes(body, BYTES("{\"n\":1}"));
     state_end(&txn);
 }
