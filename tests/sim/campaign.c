@@ -209,8 +209,8 @@ static void judge(struct progress *p, const struct child *child)
 static void print_tally(const struct progress *p)
 {
     static const char *const fault_names[FAULTS] = {
-        "power", "kill",     "stop", "all power", "pause",    "cut",   "net",   "eio",
-        "sync",  "no space", "full", "slow",      "nth call", "clock", "damage"};
+        "power", "kill",     "stop", "all power", "pause",    "cut",   "net",    "eio",
+        "sync",  "no space", "full", "slow",      "nth call", "clock", "damage", "stray"};
     const struct tally *t = &p->tally;
     double s = now() - p->started, virtual_s = (double)t->virtual_ms / 1000;
     printf("%" PRIu64 " runs, %.0f simulated s in %.1f s (%.0f times real time), %u run twice\n",
@@ -242,7 +242,7 @@ static bool must_reach(const struct campaign *k, enum reach r)
 {
     switch (r) {
     case REACH_INSTALL_COMPLETED: return false; /* rare; a unit test does it */
-    case REACH_RECOVERED: /* of a profile that the campaign does not draw */
+    case REACH_RECOVERED:                       /* of a profile that the campaign does not draw */
         return strcmp(k->profile, "recover") == 0;
     default:
         if (r >= REACH_PAIR_FIRST) /* of another one */

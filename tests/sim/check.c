@@ -22,6 +22,7 @@ static const char *const reach_names[REACHES] = {
     [REACH_SNAPSHOT_FALLBACK] = "snapshot fallback",
     [REACH_INSTALL_COMPLETED] = "install completed at start",
     [REACH_CORRUPTION_REFUSED] = "corruption refused",
+    [REACH_STRAY] = "write gone astray",
     [REACH_MEMBERSHIP_ROLLBACK] = "membership rollback",
     [REACH_EXCHANGE] = "exchange of trees",
     [REACH_STATE_FULL] = "full state",

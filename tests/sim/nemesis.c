@@ -8,7 +8,8 @@ static const char *const names[FAULTS] = {
     [FAULT_ALL_POWER] = "all",     [FAULT_PAUSE] = "pause", [FAULT_CUT] = "cut",
     [FAULT_NET] = "net",           [FAULT_EIO] = "eio",     [FAULT_SYNC] = "sync",
     [FAULT_NO_SPACE] = "enospc",   [FAULT_FULL] = "full",   [FAULT_SLOW] = "slow",
-    [FAULT_NTH_CALL] = "nth call", [FAULT_CLOCK] = "clock", [FAULT_DAMAGE] = "damage"};
+    [FAULT_NTH_CALL] = "nth call", [FAULT_CLOCK] = "clock", [FAULT_DAMAGE] = "damage",
+    [FAULT_STRAY] = "stray"};
 
 static uint64_t down_ns(struct cluster *c)
 {
@@ -189,6 +190,16 @@ static bool fault_damage(struct node *n)
     return true;
 }
 
+/* A write that is confirmed never reaches the disk, or lands elsewhere. */
+static bool fault_stray(struct node *n)
+{
+    if (!node_may_be_damaged(n) || n->fs.faults.stray_after != 0)
+        return false;
+    n->fs.faults.stray_after = rng_between(&n->cluster->rng, 1, 40);
+    n->damaged = n->strays = true;
+    return true;
+}
+
 /* Clocks: a minority's. */
 static bool fault_clock(struct node *n)
 {
@@ -218,6 +229,7 @@ static bool fault_node(struct cluster *c, struct node *n, enum fault fault)
         return true;
     case FAULT_CLOCK: return fault_clock(n);
     case FAULT_DAMAGE: return fault_damage(n);
+    case FAULT_STRAY: return fault_stray(n);
     default: fault_disk(n, fault); return true;
     }
 }

@@ -52,15 +52,31 @@ struct node *cluster_leader(struct cluster *c)
     return best;
 }
 
+/* Nodes whose disk may have lost a write, unnoticed. No voters yet: they may become voters. */
+static unsigned unnoticed(struct cluster *c, const struct rlog_status *status)
+{
+    unsigned bad = 0;
+    for (unsigned i = 0; i < SLOTS; i++) {
+        const struct node *n = &c->nodes[i];
+        bool voter = false;
+        for (unsigned k = 0; k < status->n_members; k++)
+            voter =
+                voter || (status->members[k].id == n->id && status->members[k].role == RLOG_VOTER);
+        bad += n->strays && !voter && n->state != NODE_GONE;
+    }
+    return bad;
+}
+
 bool node_may_be_damaged(struct node *n)
 {
     struct cluster *c = n->cluster;
     struct rlog_status status;
     struct node *leader = cluster_leader(c);
-    unsigned voters = 0, bad = 0;
+    unsigned voters = 0, bad;
     if (leader == NULL || n->damaged || n->initial || n->replaces != 0)
         return false;
     rlog_status(leader->rlog, &status);
+    bad = unnoticed(c, &status);
     for (unsigned i = 0; i < status.n_members; i++) {
         const struct node *m = node_by_id(c, status.members[i].id);
         if (status.members[i].role != RLOG_VOTER)
@@ -458,7 +474,7 @@ static void new_incarnation(struct node *n, uint64_t id)
 {
     n->replaces = n->replaces != 0 ? n->replaces : n->id;
     n->id = id;
-    n->damaged = n->initial = false;
+    n->damaged = n->strays = n->initial = false;
     n->seen = (struct node_seen){0};
     n->cluster->tally.rejoins++;
 }
@@ -502,7 +518,7 @@ void node_blank(struct node *n)
     n->id = cluster_fresh_id(n->cluster);
     n->state = NODE_DOWN;
     n->replaces = 0;
-    n->damaged = n->initial = n->started = n->removed = n->ghost = false;
+    n->damaged = n->strays = n->initial = n->started = n->removed = n->ghost = false;
     n->dir = data_dir;
     n->fs.faults = (struct fs_faults){0};
     n->seen = (struct node_seen){0};

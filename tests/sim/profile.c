@@ -33,7 +33,7 @@ static void draw_faults(struct profile *p, struct rng *r)
         [FAULT_PAUSE] = 6,     [FAULT_CUT] = 12,     [FAULT_NET] = 4,   [FAULT_EIO] = 3,
         [FAULT_SYNC] = 3,      [FAULT_NO_SPACE] = 2, [FAULT_FULL] = 2,  [FAULT_SLOW] = 4,
         [FAULT_NTH_CALL] = 10, [FAULT_CLOCK] = 4,    [FAULT_DAMAGE] = 4};
-    for (unsigned i = 0; i < FAULTS; i++)
+    for (unsigned i = 0; i < FAULT_STRAY; i++)
         p->fault_weight[i] = rng_chance(r, 650) ? usual[i] * (unsigned)PICK(r, 1, 1, 2, 4) : 0;
     p->fault_weight[rng_below(r, 2) != 0 ? FAULT_POWER : FAULT_CUT] += 5;
     p->fault_every_ms = (unsigned)PICK(r, 150, 300, 600, 1000);
@@ -328,6 +328,18 @@ static void pin_disk(struct profile *p)
     p->fault_weight[FAULT_ALL_POWER] = 6;
 }
 
+/* Disks confirm writes and lose them, or put them elsewhere. */
+static void pin_stray(struct profile *p)
+{
+    p->n_initial_members = MAX(p->n_initial_members, 3u);
+    p->fault_every_ms = 150;
+    p->down_ms_max = 300;
+    p->fault_weight[FAULT_STRAY] = 20;
+    p->fault_weight[FAULT_DAMAGE] = 0;
+    p->fault_weight[FAULT_POWER] = p->fault_weight[FAULT_KILL] = 10;
+    p->admin_weight[ADMIN_SNAPSHOT] = 8;
+}
+
 /* Leaders are cut off, paused and deposed while clients read everywhere. */
 static void pin_leaders(struct profile *p)
 {
@@ -579,6 +591,7 @@ static const struct {
             {"late", pin_late},
             {"snapshots", pin_snapshots},
             {"disk", pin_disk},
+            {"stray", pin_stray},
             {"flip", pin_flip},
             {"late-churn", pin_late_churn},
             {"pipeline", pin_pipeline},
@@ -618,7 +631,8 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
     struct rng extra = rng_make(seed, 0xE7712A), front = rng_make(seed, 0xF2017),
                votes = rng_make(seed, 0x707E5), levels = rng_make(seed, 0x1E7E1),
                leases = rng_make(seed, 0x1EA5E), audit = rng_make(seed, 0xA0D17),
-               watch = rng_make(seed, 0x3A7C4), wraps = rng_make(seed, 0x33A95);
+               watch = rng_make(seed, 0x3A7C4), wraps = rng_make(seed, 0x33A95),
+               strays = rng_make(seed, 0x574A1);
     size_t len = strcspn(name, "+");
     bool recorded = strcmp(name + len, RECORDED) == 0;
     if (name[len] != '\0' && !recorded)
@@ -637,6 +651,8 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
             p->watchers = rng_chance(&watch, 150);
             p->wraps = p->fronts != 0 && rng_chance(&wraps, 500);
             p->leases = p->leases || p->wraps;
+            if (rng_chance(&strays, 250))
+                p->fault_weight[FAULT_STRAY] = 6;
         }
         snprintf(p->name, sizeof p->name, "%s", name);
         return true;

@@ -20,6 +20,7 @@ enum fault {
     FAULT_NTH_CALL,  /* the power goes at a certain call to the disk */
     FAULT_CLOCK,     /* a wall clock jumps */
     FAULT_DAMAGE,    /* bytes on a stopped node's disk change */
+    FAULT_STRAY,     /* a write is lost, or put elsewhere, though it was confirmed */
     FAULTS
 };
 

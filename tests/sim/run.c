@@ -251,6 +251,8 @@ void cluster_result(struct cluster *c, struct outcome *ret_outcome)
     c->tally.frames = c->net.sent;
     c->tally.virtual_ms = c->core->now_ns / SIM_MS;
     c->tally.events = c->core->fired;
+    for (unsigned i = 0; i < SLOTS; i++)
+        c->tally.reached[REACH_STRAY] += c->nodes[i].fs.strays;
     ret_outcome->tally = c->tally;
     ret_outcome->hash = c->core->hash;
 }

@@ -256,6 +256,43 @@ static void a_later_sync_covers_later_writes_over_lost_ones(void)
     }
 }
 
+/* A sector in the middle of a file of three is written anew, confirmed and lost. The last one then
+ * is written too if `followed`; its fill is 3. */
+static void lose_middle(struct bench *b, bool followed, uint8_t data[3 * FS_SECTOR])
+{
+    struct fs_file *file = open_file(b, "a", FS_CREATE);
+    CHECK(fs_sync_dir(b->fs, "") == ST_OK);
+    CHECK(write_fill(file, 0, sizeof(uint8_t[3 * FS_SECTOR]), 1) == ST_OK &&
+          fs_sync(file) == ST_OK);
+    b->sim.faults.stray_after = 1;
+    CHECK(write_fill(file, FS_SECTOR, FS_SECTOR, 2) == ST_OK && fs_sync(file) == ST_OK);
+    if (followed)
+        CHECK(write_fill(file, 2 * FS_SECTOR, FS_SECTOR, 3) == ST_OK && fs_sync(file) == ST_OK);
+    CHECK(b->sim.strays == followed);
+    (b->sim.core->seed % 2 == 0 ? sim_fs_crash : sim_fs_exit)(&b->sim);
+    CHECK(read_all(b, "a", data, 3 * FS_SECTOR) == 3 * FS_SECTOR);
+}
+
+static void a_write_that_goes_astray_is_lost_once_others_follow(void)
+{
+    unsigned lost = 0, elsewhere = 0;
+    for (unsigned seed = 0; seed < TRIALS; seed++) {
+        struct bench b;
+        uint8_t data[3 * FS_SECTOR];
+        setup(&b, seed);
+        lose_middle(&b, false, data);
+        CHECK(fill_of(data + FS_SECTOR, FS_SECTOR) == 2);
+        teardown(&b);
+        setup(&b, seed);
+        lose_middle(&b, true, data);
+        lost += fill_of(data + FS_SECTOR, FS_SECTOR) == 1;
+        elsewhere += fill_of(data, FS_SECTOR) == 2;
+        CHECK(fill_of(data + 2 * FS_SECTOR, FS_SECTOR) == 3);
+        teardown(&b);
+    }
+    CHECK(lost > TRIALS / 2 && elsewhere > TRIALS / 20);
+}
+
 static void a_process_that_ends_leaves_what_it_wrote(void)
 {
     for (unsigned seed = 0; seed < TRIALS; seed++) {
@@ -350,8 +387,9 @@ unsigned selftest_fs(void)
     a_synced_directory_has_what_was_done_before();
     what_a_failed_sync_covered_stays_lost();
     a_later_sync_covers_later_writes_over_lost_ones();
+    a_write_that_goes_astray_is_lost_once_others_follow();
     a_process_that_ends_leaves_what_it_wrote();
     errors_come_when_asked();
     random_writes_leave_only_possible_sectors();
-    return 10;
+    return 12;
 }

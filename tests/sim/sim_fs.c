@@ -94,6 +94,8 @@ void inode_release(struct sim_fs *fs, struct inode *inode)
 {
     if (inode->names + inode->opens + inode->changes != 0)
         return;
+    if (fs->stray.inode == inode)
+        stray_forget(fs);
     fs->used -= inode->size;
     list_remove(&inode->link);
     free(inode->data);
@@ -119,6 +121,7 @@ static struct fs_op *journal_add(struct sim_fs *fs, enum fs_op_kind kind, struct
     op->inode = inode;
     op->job = fs->job;
     op->call = fs->job != NULL ? fs->job->calls : 0;
+    op->at = fs->calls;
     if (inode != NULL)
         inode->changes++;
     list_push(&fs->journal, &op->link);
@@ -187,6 +190,7 @@ static void retire_content(struct sim_fs *fs, const struct inode *inode, const s
             !sync_covers(sync, op))
             continue;
         retire_patch_older(fs, op);
+        stray_note(fs, op);
         op_free(fs, op);
     }
 }
@@ -389,7 +393,8 @@ static enum status sim_read_at(struct fs_file *base, void *buf, size_t n, uint64
     return ST_OK;
 }
 
-static void content_write(struct sim_fs *fs, struct inode *inode, uint64_t off, struct bytes data)
+static struct fs_op *content_write(struct sim_fs *fs, struct inode *inode, uint64_t off,
+                                   struct bytes data)
 {
     struct fs_op *op = journal_add(fs, OP_WRITE, inode);
     op->off = off;
@@ -400,6 +405,7 @@ static void content_write(struct sim_fs *fs, struct inode *inode, uint64_t off, 
     op->new_size = MAX(inode->size, (size_t)off + data.len);
     fs->used += op->new_size - op->old_size;
     op_swap(op, op->new_size);
+    return op;
 }
 
 static enum status write_parts(struct sim_fs *fs, struct inode *inode, struct bytes all,
@@ -411,11 +417,11 @@ static enum status write_parts(struct sim_fs *fs, struct inode *inode, struct by
         st = space_take(fs, grown);
     if (st == ST_OK) {
         if (all.len != 0)
-            content_write(fs, inode, off, all);
+            content_write(fs, inode, off, all)->stray = hits(&fs->faults.stray_after);
     } else if (!fs->dead && all.len != 0 && st == ST_IO) {
         uint64_t end = rng_between(&fs->rng, off, off + all.len) / FS_SECTOR * FS_SECTOR;
         if (end > off) /* a failed write may have begun */
-            content_write(fs, inode, off, bytes_of(all.data, (size_t)(end - off)));
+            (void)content_write(fs, inode, off, bytes_of(all.data, (size_t)(end - off)));
     }
     return st;
 }

@@ -7,7 +7,12 @@
  *
  * Invariants: 1. the durable image is the visible one with the journal undone, newest first;
  * 2. a sync covers only completed changes before it; 3. what a failed sync covered is never written
- * by a later one. */
+ * by a later one.
+ *
+ * A write can go astray: a sync confirms it, and then the disk holds what was there before, and at
+ * times the written bytes at another place of the file. One case no program can tell from a write
+ * that the power cut: nothing was written behind the lost bytes. Then the disk still writes them
+ * before the process or the power ends. */
 #ifndef HOLDFAST_SIM_FS_H
 #define HOLDFAST_SIM_FS_H
 
@@ -24,6 +29,7 @@ struct fs_faults {
     uint64_t fail_after[FS_CALLS]; /* that call fails */
     enum status fail_with;         /* ST_IO or ST_NO_SPACE */
     uint64_t crash_after;          /* the power goes at that call, whatever it is */
+    uint64_t stray_after;          /* that write goes astray */
     bool full;                     /* no byte is free */
     unsigned slow;                 /* times as slow; 0 and 1: normal */
 };
@@ -47,6 +53,15 @@ struct fs_job {
     uint64_t cost_ns;
 };
 
+/* The bytes that a write lost. */
+struct fs_stray {
+    struct inode *inode; /* NULL: no write went astray, or its file is gone */
+    uint64_t off, at;    /* at: number of the call */
+    size_t len;
+    uint8_t *data;
+    bool followed; /* a sync confirmed something behind them */
+};
+
 struct sim_fs {
     struct fs fs; /* first */
     struct core *core;
@@ -56,6 +71,7 @@ struct sim_fs {
     struct fs_names visible, durable;
     struct fs_job *job; /* whose calls these are; NULL: the loop thread's, done when they return */
     struct fs_faults faults;
+    struct fs_stray stray;
     uint64_t capacity, used;
     uint64_t calls;         /* since the start */
     uint64_t cost_ns;       /* of the calls since it was last taken */
@@ -64,6 +80,7 @@ struct sim_fs {
     bool dead;              /* the power is gone: calls fail and change nothing */
     uint64_t injected;      /* calls that failed because of `faults` */
     uint64_t torn;          /* writes cut in the middle by crashes */
+    uint64_t strays;        /* writes that went astray, with others behind them */
 };
 
 void sim_fs_init(struct sim_fs *fs, struct core *core, uint64_t stream);

@@ -106,7 +106,7 @@ static void redo_content(struct sim_fs *fs, struct fs_op *op, bool torn)
     }
 }
 
-static void undo_all_content(struct sim_fs *fs)
+void journal_undo_content(struct sim_fs *fs)
 {
     for (struct list *link = fs->journal.prev; link != &fs->journal; link = link->prev) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
@@ -191,12 +191,13 @@ void sim_fs_crash(struct sim_fs *fs)
 {
     struct cut cuts[JOBS_MAX];
     unsigned n = choose_cuts(fs, cuts);
+    stray_settle(fs);
     raise_cuts(fs, cuts, n);
     undo_never_done(fs, cuts, n);
     for (unsigned i = 0; i < n; i++) /* calls before the last one that began are complete */
         if (cuts[i].call > 0)
             journal_complete(fs, cuts[i].job, cuts[i].call - 1);
-    undo_all_content(fs);
+    journal_undo_content(fs);
     LIST_FOR (link, &fs->journal) {
         struct fs_op *op = CONTAINER_OF(link, struct fs_op, link);
         if (op_is_content(op))
@@ -234,6 +235,7 @@ void sim_fs_exit(struct sim_fs *fs)
 {
     struct cut cuts[JOBS_MAX];
     unsigned n = choose_cuts(fs, cuts);
+    stray_settle(fs);
     raise_cuts(fs, cuts, n);
     undo_never_done(fs, cuts, n);
     for (unsigned i = 0; i < n; i++)
@@ -245,6 +247,7 @@ void sim_fs_exit(struct sim_fs *fs)
 void sim_fs_wipe(struct sim_fs *fs)
 {
     journal_clear(fs);
+    stray_forget(fs);
     names_clear(&fs->visible);
     names_clear(&fs->durable);
     close_all(fs);

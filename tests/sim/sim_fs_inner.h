@@ -1,4 +1,4 @@
-/* Shared by sim_fs.c and sim_fs_crash.c. */
+/* Shared by sim_fs.c, sim_fs_crash.c and sim_fs_stray.c. */
 #ifndef HOLDFAST_SIM_FS_INNER_H
 #define HOLDFAST_SIM_FS_INNER_H
 
@@ -28,6 +28,8 @@ struct fs_op {
     struct fs_job *job; /* not ended yet; NULL: completed */
     unsigned call;      /* which of the job's calls */
     bool lost;          /* a failed sync covered it */
+    bool stray;         /* a write that goes astray when a sync confirms it */
+    uint64_t at;        /* number of the call */
 };
 
 static inline bool op_is_content(const struct fs_op *op)
@@ -48,6 +50,13 @@ void inode_release(struct sim_fs *fs, struct inode *inode);
 void op_free(struct sim_fs *fs, struct fs_op *op);
 /* Exchange the bytes of a content change with those in the file, and set its size to `size`. */
 void op_swap(struct fs_op *op, size_t size);
+/* sim_fs_stray.c: a sync confirms `op`. */
+void stray_note(struct sim_fs *fs, struct fs_op *op);
+/* The process or the power ends. */
+void stray_settle(struct sim_fs *fs);
+void stray_forget(struct sim_fs *fs);
+/* Take back all content changes of the journal, newest first. */
+void journal_undo_content(struct sim_fs *fs);
 /* Carry out the syncs of `job` up to and including call `last`; its other changes are completed. */
 void journal_complete(struct sim_fs *fs, struct fs_job *job, unsigned last);
 /* Whether a completed sync of a directory shows that `op` took effect: an earlier change of a name
