@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Thread_local uint64_t plant_mask;
+_Thread_local unsigned plant_number;
 bool plant_process[PLANTS];
 #endif
 

@@ -103,14 +103,14 @@ enum plant {
 };
 
 #ifdef HOLDFAST_PLANT
-static_assert(PLANTS_SIMULATED <= 64, "a bit for each planted bug of the simulator");
-extern _Thread_local uint64_t plant_mask; /* one bit for each below PLANTS_SIMULATED */
+/* 1 + the planted bug of this thread, one below PLANTS_SIMULATED; 0: none. */
+extern _Thread_local unsigned plant_number;
 /* For all threads of a process: those that the environment names in HOLDFAST_PLANT, separated by
  * commas. Read before main; an unknown name ends the process. */
 extern bool plant_process[PLANTS];
 static inline bool planted(enum plant p)
 {
-    return (p < PLANTS_SIMULATED && (plant_mask >> p & 1) != 0) || plant_process[p];
+    return plant_number == (unsigned)p + 1 || plant_process[p];
 }
 #else
 static inline bool planted(enum plant p)

@@ -47,24 +47,24 @@ static void time_limit(bool planted)
     (void)setrlimit(RLIMIT_CPU, &limit); /* refused: a hang is not found out */
 }
 
-static void child_main(uint64_t seed, const char *profile, uint64_t plants, int to)
+static void child_main(uint64_t seed, const char *profile, unsigned plant, int to)
 {
     struct passed passed;
-    time_limit(plants != 0);
+    time_limit(plant != 0);
     core_fail_to(to);
     if (dup2(to, STDERR_FILENO) < 0) /* assertions and sanitizers report there */
         _exit(3);
 #ifdef HOLDFAST_PLANT
-    plant_mask = plants;
+    plant_number = plant;
 #else
-    (void)plants;
+    (void)plant;
 #endif
     cluster_run(seed, profile, false, &passed.outcome);
     memcpy(passed.mark, passed_mark, sizeof passed.mark);
     _exit(write(to, &passed, sizeof passed) == (ssize_t)sizeof passed ? 0 : 3);
 }
 
-static void child_start(struct child *child, uint64_t seed, const char *profile, uint64_t plants)
+static void child_start(struct child *child, uint64_t seed, const char *profile, unsigned plant)
 {
     int ends[2];
     if (pipe(ends) != 0) {
@@ -76,7 +76,7 @@ static void child_start(struct child *child, uint64_t seed, const char *profile,
     child->pid = fork();
     if (child->pid == 0) {
         close(ends[0]);
-        child_main(seed, profile, plants, ends[1]);
+        child_main(seed, profile, plant, ends[1]);
     }
     close(ends[1]);
     if (child->pid < 0) {
@@ -131,10 +131,10 @@ static void child_finish(struct child *child)
              WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "");
 }
 
-void run_in_child(uint64_t seed, const char *profile, uint64_t plants, struct verdict *ret_verdict)
+void run_in_child(uint64_t seed, const char *profile, unsigned plant, struct verdict *ret_verdict)
 {
     struct child child;
-    child_start(&child, seed, profile, plants);
+    child_start(&child, seed, profile, plant);
     child_finish(&child);
     *ret_verdict = child.verdict;
 }
@@ -196,7 +196,7 @@ static void judge(struct progress *p, const struct child *child)
         return;
     }
     tallies_add(&p->tally, &child->verdict.outcome.tally);
-    if (k->twice_each == 0 || k->plants != 0 || child->seed % k->twice_each != 0)
+    if (k->twice_each == 0 || k->plant != 0 || child->seed % k->twice_each != 0)
         return;
     p->compared++;
     if (!run_anew(child->seed, k->profile, NULL, &hash) || hash != child->verdict.outcome.hash) {
@@ -277,7 +277,7 @@ static void run_all(struct progress *p)
     unsigned running = 0, jobs = MIN(MAX(k->jobs, 1u), JOBS_MAX);
     for (uint64_t begun = 0; begun < k->count || running != 0;) {
         for (; begun < k->count && running < jobs; begun++)
-            child_start(&children[running++], k->first + begun, k->profile, k->plants);
+            child_start(&children[running++], k->first + begun, k->profile, k->plant);
         struct child *ended = &children[first_ready(children, running)];
         child_finish(ended);
         judge(p, ended);

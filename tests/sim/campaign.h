@@ -15,8 +15,8 @@ struct verdict {
     double seconds;
 };
 
-/* Run a seed in a child process. `plants` are bits of enum plant. Blocks. */
-void run_in_child(uint64_t seed, const char *profile, uint64_t plants, struct verdict *ret_verdict);
+/* Run a seed in a child process. `plant` is 1 + a planted bug; 0: none. Blocks. */
+void run_in_child(uint64_t seed, const char *profile, unsigned plant, struct verdict *ret_verdict);
 
 /* Run a seed in a new process, with other addresses. false: it failed. */
 bool run_anew(uint64_t seed, const char *profile, const char *plant, uint64_t *ret_hash);
@@ -24,7 +24,7 @@ bool run_anew(uint64_t seed, const char *profile, const char *plant, uint64_t *r
 struct campaign {
     uint64_t first, count;
     const char *profile;
-    uint64_t plants;     /* bits of enum plant, in every run */
+    unsigned plant;      /* 1 + a planted bug, in every run; 0: none */
     unsigned jobs;       /* at once */
     unsigned twice_each; /* every so many seeds run twice and are compared; 0: none */
     bool need_coverage;  /* every branch of recovery must have been reached */

@@ -65,12 +65,13 @@ static struct arguments arguments_read(int argc, char **argv)
     return a;
 }
 
-static uint64_t plant_bit(const char *name)
+/* 1 + the planted bug. */
+static unsigned plant_of(const char *name)
 {
 #ifdef HOLDFAST_PLANT
     for (unsigned i = 0; i < PLANTS_SIMULATED; i++)
         if (strcmp(plant_name((enum plant)i), name) == 0)
-            return 1ull << i;
+            return 1 + i;
     exit(usage());
 #else
     fprintf(stderr, "sim: built without planted bugs, so not %s\n", name);
@@ -82,10 +83,10 @@ static int run_one(const struct arguments *a, uint64_t seed)
 {
     struct outcome outcome;
 #ifdef HOLDFAST_PLANT
-    plant_mask = a->plant != NULL ? plant_bit(a->plant) : 0;
+    plant_number = a->plant != NULL ? plant_of(a->plant) : 0;
 #else
     if (a->plant != NULL)
-        (void)plant_bit(a->plant); /* says that there are none */
+        (void)plant_of(a->plant); /* says that there are none */
 #endif
     cluster_run(seed, a->profile, a->verbose, &outcome);
     printf("seed %" PRIu64 ": %" PRIu64 " operations, %" PRIu64 " elections, %" PRIu64
@@ -112,7 +113,7 @@ int main(int argc, char **argv)
         k.first = number(a.rest[1]);
         k.count = number(a.rest[2]);
         k.need_coverage = strcmp(what, "--campaign") == 0;
-        k.plants = a.plant != NULL ? plant_bit(a.plant) : 0;
+        k.plant = a.plant != NULL ? plant_of(a.plant) : 0;
         return campaign_run(&k) != 0;
     }
     if (strcmp(what, "--seeds") == 0 && a.n_rest == 2)

@@ -86,7 +86,7 @@ static bool hunt(enum plant plant, const struct record *r)
     double started = now();
     struct verdict with;
     for (uint64_t seed = r->seed; now() - started < (double)FOUND_SECONDS_MAX; seed++) {
-        run_in_child(seed, r->profile, 1ull << plant, &with);
+        run_in_child(seed, r->profile, 1 + (unsigned)plant, &with);
         if (!shows(plant, r, seed, &with))
             continue;
         printf("found  %-20s in %4.1f s, %s %" PRIu64 ": %.150s\n", plant_name(plant),

@@ -20,9 +20,9 @@ static const char *difference(void)
 #ifdef HOLDFAST_PLANT
 static bool found(enum plant plant)
 {
-    plant_mask = UINT64_C(1) << plant;
+    plant_number = 1 + (unsigned)plant;
     bool differs = difference() != NULL;
-    plant_mask = 0;
+    plant_number = 0;
     return differs;
 }
 #else

@@ -108,7 +108,7 @@ static void cores_agree_under_faults(void **ctx)
     (void)ctx;
 #ifdef HOLDFAST_PLANT
     const char *plant = getenv("STORM_PLANT"); /* which bug to look for, by number */
-    plant_mask = plant != NULL ? 1ull << strtoul(plant, NULL, 10) : 0;
+    plant_number = plant != NULL ? 1 + (unsigned)strtoul(plant, NULL, 10) : 0;
 #endif
     for (uint64_t i = 0; i < n; i++)
         storm(seed + i, 20);
