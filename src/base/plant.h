@@ -43,6 +43,7 @@
     X(REKEY_BLIND, "a new root key takes no heed of what was stored meanwhile")                 \
     X(MIGRATE_HALF, "another seal wraps the root key, the recovery key is forgotten")           \
     X(BATCH_WITHOUT_PARENT, "a batch token is good whatever became of its parent")              \
+    X(REGISTRY_KEPT, "a policy of the registry that was deleted loses its name alone")          \
     X(UNWRAP_KEPT, "a wrapping token is good after its reply was taken")                        \
     X(R16_TOKEN_CLOCK, "a node's own clock says whether a token has expired")                   \
     X(ACK_BEFORE_COMMIT, "a write is acknowledged when it is proposed")                         \

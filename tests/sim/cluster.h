@@ -67,6 +67,7 @@ struct node {
     struct state *service;
     struct token_cache *tokens;          /* cache of one worker; NULL: no client has tokens */
     struct acl_cache *acls;              /* cache of one worker; NULL: no client has tokens */
+    struct acl_cache *registry_acls;     /* the same of policies of the registry */
     struct trail_service *trail;         /* NULL: no client's requests are recorded */
     struct trail_devices *trail_devices; /* devices of the machine; NULL: no device */
     struct watch_service *watch;         /* NULL: nothing is watched */

@@ -1,6 +1,6 @@
 /* Clients with tokens. Each has one operation under way, through a random node. While the outcome
  * is unknown, the operation is repeated with the same request id. */
-#include "front.h"
+#include "front_parts.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -54,6 +54,8 @@ static void count(struct cluster *c, const struct front_answer *a, const struct 
     t->reached[REACH_PREFIX_LEFT] += below && !a->found;
     t->reached[REACH_BATCH_USED] += by->batch && a->verdict == FRONT_DONE;
     t->reached[REACH_BATCH_REFUSED] += by->batch && a->verdict == FRONT_REFUSED;
+    t->reached[REACH_REGISTRY_READ] += op->kind == FRONT_ASK && a->verdict == FRONT_DONE;
+    t->reached[REACH_REGISTRY_FORBIDS] += op->kind == FRONT_ASK && a->verdict == FRONT_FORBIDDEN;
     t->reached[REACH_UNWRAPPED] += op->kind == FRONT_UNWRAP && a->verdict == FRONT_DONE;
     t->reached[REACH_REWRAPPED] += op->kind == FRONT_REWRAP && a->verdict == FRONT_DONE;
     t->reached[REACH_UNWRAP_REFUSED] += by->wrapping && a->verdict == FRONT_REFUSED;
@@ -74,7 +76,8 @@ static void finish(struct agent *ag, const struct front_answer *answer)
         f->seen_ms = MAX(f->seen_ms, answer->time_ms);
     if (verdict == FRONT_DONE && ag->op.kind == FRONT_BOOTSTRAP)
         f->bootstrapped = true;
-    bool has_version = ag->op.kind == FRONT_LOOK || ag->op.kind == FRONT_CAS;
+    bool has_version =
+        ag->op.kind == FRONT_LOOK || ag->op.kind == FRONT_CAS || ag->op.kind == FRONT_ASK;
     if (has_version && (verdict == FRONT_DONE || verdict == FRONT_DIFFER))
         f->versions[ag->op.key] = answer->version;
     if (verdict != FRONT_FAILED && ag->op.kind != FRONT_BOOTSTRAP) {
@@ -153,11 +156,14 @@ static uint64_t recent_token(struct agent *ag)
     return n - 1 - back;
 }
 
-enum form { TOKEN, LEASE, WRAPPING };
+enum form { TOKEN, LEASE, WRAPPING, REGISTRY };
 
 static bool is_of_form(const struct front_token *token, enum form form)
 {
-    enum form own = token->lease ? LEASE : token->wrapping ? WRAPPING : TOKEN;
+    enum form own = token->lease      ? LEASE
+                    : token->wrapping ? WRAPPING
+                    : token->registry ? REGISTRY
+                                      : TOKEN;
     return own == form && front_token_is_known(token);
 }
 
@@ -175,6 +181,7 @@ static enum form shown(enum front_kind kind)
 {
     switch (kind) {
     case FRONT_USE: return LEASE;
+    case FRONT_ASK: return REGISTRY;
     case FRONT_PEEK:
     case FRONT_UNWRAP:
     case FRONT_REWRAP: return WRAPPING;
@@ -241,6 +248,28 @@ static void compose_about(const struct front *f, struct front_op *op, struct rng
     op->lease = f->log.tokens[op->about].lease;
 }
 
+/* A token of the registry, by the root token. */
+static void compose_registry(struct front *f, struct front_op *op, struct rng *r)
+{
+    static const uint64_t ttls[] = {1, 2, 3, 5, 600};
+    op->by = FRONT_ROOT;
+    op->ttl_s = (int64_t)one_of(r, ttls, ARRAY_LEN(ttls));
+    op->policy = FRONT_POLICIES + rng_below(r, FRONT_POLICIES);
+    const struct front_token token = {.orphan = true, .policy = op->policy, .registry = true};
+    op->about = front_log_token(&f->log, &token);
+}
+
+/* Whether the operation shall be one of the registry instead, which has fewer kinds. */
+static bool choose_registry(struct agent *ag, enum front_kind *kind)
+{
+    bool has = *kind == FRONT_LOOK || *kind == FRONT_CREATE || *kind == FRONT_REVOKE ||
+               *kind == FRONT_POLICY;
+    if (!has || !ag->cluster->profile.registry || !rng_chance(&ag->rng, 500))
+        return false;
+    *kind = *kind == FRONT_LOOK ? FRONT_ASK : *kind;
+    return true;
+}
+
 static void compose_operator(struct front_op *op, struct rng *r)
 {
     op->by = op->about = FRONT_ROOT;
@@ -255,6 +284,7 @@ static void compose(struct agent *ag, enum front_kind kind)
     struct front *f = ag->cluster->front;
     struct front_op *op = &ag->op;
     struct rng *r = &ag->rng;
+    bool registry = choose_registry(ag, &kind);
     *op = (struct front_op){.kind = kind, .client = ag->index, .number = ++f->numbers};
     if (kind != FRONT_BOOTSTRAP) {
         op->about = recent_token(ag);
@@ -262,7 +292,10 @@ static void compose(struct agent *ag, enum front_kind kind)
     }
     if (shown(kind) != TOKEN && op->by == FRONT_ROOT)
         op->kind = kind = FRONT_LOOK; /* there is none yet */
-    if (ag->cluster->profile.leases && (kind == FRONT_RENEW || kind == FRONT_REVOKE))
+    op->registry = registry && kind != FRONT_LOOK;
+    if (registry && kind == FRONT_REVOKE)
+        op->about = at_or_before(f, op->about, REGISTRY);
+    else if (ag->cluster->profile.leases && (kind == FRONT_RENEW || kind == FRONT_REVOKE))
         compose_about(f, op, r);
     else
         op->about = op->by;
@@ -270,16 +303,22 @@ static void compose(struct agent *ag, enum front_kind kind)
         compose_take(f, op, r);
     if (kind == FRONT_WRAP || kind == FRONT_REWRAP)
         compose_wrap(f, op, r);
-    if (kind == FRONT_CREATE)
+    if (registry && kind == FRONT_CREATE)
+        compose_registry(f, op, r);
+    else if (kind == FRONT_CREATE)
         compose_create(ag);
     if (kind == FRONT_RENEW || kind == FRONT_REVOKE)
-        op->by = rng_chance(r, 500) ? FRONT_ROOT : op->by;
-    if (kind == FRONT_REVOKE && op->about == FRONT_ROOT)
+        op->by = rng_chance(r, 500) || registry ? FRONT_ROOT : op->by;
+    if (kind == FRONT_REVOKE && op->about == FRONT_ROOT) {
         op->kind = FRONT_LOOK; /* it stays */
+        op->registry = false;
+    }
     op->ttl_s = kind == FRONT_RENEW ? (int64_t)rng_between(r, 1, 4) : op->ttl_s;
-    op->spare = kind == FRONT_REVOKE && rng_chance(r, 250) && !op->lease;
+    op->spare = kind == FRONT_REVOKE && rng_chance(r, 250) && !op->lease && !registry;
     if (kind == FRONT_POLICY || kind == FRONT_REKEY || kind == FRONT_BELOW)
         compose_operator(op, r);
+    if (registry && kind == FRONT_POLICY)
+        op->policy += FRONT_POLICIES;
     op->by_bearer = f->log.tokens[op->by].bearer;
     op->about_bearer = f->log.tokens[op->about].bearer;
     op->key = rng_below(r, FRONT_KEYS);

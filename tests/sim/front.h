@@ -17,21 +17,21 @@
  *               parent in every case; it is never renewed nor revoked;
  *   wrapping    a wrapped reply is taken once, by an unwrap or a rewrap, and is the reply that
  *               was wrapped; after that, and after its time, its token is good for nothing;
+ *   registry    a token of the registry is as good as any other, and goes by edits of its ACL
+ *               policy as other tokens by those of theirs;
  *   below       no lease is good, or left at the end of the run, that was given before the
  *               acknowledged end of all leases below its folder and after the work of this end;
  *               such an end does not touch leases of other folders, nor later ones. */
 #ifndef HOLDFAST_SIM_FRONT_H
 #define HOLDFAST_SIM_FRONT_H
 
-#include "auth/token.h"
 #include "cluster.h"
-#include "lease/lease.h"
 
 enum {
     FRONT_ROOT = 0,             /* number of the token from which all others come */
     FRONT_KEYS = 3,             /* registers */
     FRONT_FOLDERS = FRONT_KEYS, /* of leases: lease n lies in folder n % FRONT_FOLDERS */
-    FRONT_POLICIES = 2,
+    FRONT_POLICIES = 2, /* of the secrets service; the registry has as many, numbered behind them */
     FRONT_TEXT = 300,   /* of a finding */
     FRONT_BEARER = 512, /* with its end: what a node makes, for a batch token or a wrapping token */
     /* From one leader to the next cluster time may step back, by as long as the last question
@@ -54,6 +54,7 @@ enum front_kind {
     FRONT_WRAP,   /* wrap a reply with the value `number`: wrapping token `about` */
     FRONT_PEEK,   /* look up wrapping token `by`: on any node */
     FRONT_UNWRAP, /* take what wrapping token `by` keeps */
+    FRONT_ASK,    /* read a register with a token of the registry: on any node */
     FRONT_REWRAP, /* the same, into wrapping token `about` */
 };
 
@@ -73,6 +74,7 @@ struct front_op {
     bool migrate;                        /* rekey of the root: to seal `policy` instead */
     bool lease;                          /* renew, revoke: `about` is a lease */
     bool batch;                          /* create: a batch token */
+    bool registry;                       /* create, revoke, policy, ask: of the registry */
     /* Of `by` and `about`, if a node made them; NULL: the client chose them. Of the log. */
     const char *by_bearer, *about_bearer;
     struct rlog_request_id id;
@@ -121,63 +123,6 @@ uint64_t front_version(struct node *n, uint64_t key);
 /* front_index.c: run until the expiry index is settled, and fail unless it fits the tokens. */
 void front_index_check(struct cluster *c);
 
-/* front_lease.c */
-extern const struct lease_kinds front_leases;
-/* Take lease `op->about` for a token. ST_EXISTS: it was taken before. */
-NODISCARD enum status front_lease_take(const struct auth_scope *scope, struct env *env,
-                                       const struct auth_token *token, const struct front_op *op,
-                                       int64_t *ret_expire_ms);
-/* ST_NOT_FOUND: it is not good. */
-NODISCARD enum status front_lease_find(const struct auth_scope *scope, uint64_t number,
-                                       struct lease *ret_lease);
-NODISCARD enum status front_lease_renew(const struct auth_scope *scope, struct lease *lease,
-                                        int64_t ttl_s);
-NODISCARD enum status front_lease_end(const struct auth_scope *scope, const struct lease *lease);
-/* End the leases of a folder. *ret_all false: a mark is left. */
-NODISCARD enum status front_lease_end_below(const struct auth_scope *scope, uint64_t folder,
-                                            bool force, bool *ret_all);
-struct front_lease_counts {
-    uint64_t leases;    /* that lamps name */
-    uint64_t records;   /* in the index */
-    uint64_t of_tokens; /* keys below tokens */
-    uint64_t free;      /* leases of batch tokens without a parent: no token has them */
-    uint64_t orphans;   /* leases whose token is gone */
-};
-/* Count at the end of a run, and fail unless records and keys fit. */
-NODISCARD enum status front_lease_look(struct node *n, struct state_txn *txn,
-                                       struct front_lease_counts *ret_counts);
-struct front_log;
-/* Fail if a lease is left whose folder was ended. No mark is left. */
-void front_lease_check(struct node *n, const struct front_log *log);
-
-/* front_wrap.c */
-struct front_wrapped {
-    const char *bearer; /* of the wrapping token that was made, in the arena */
-    int64_t expire_ms;
-    uint64_t value; /* that is wrapped */
-};
-NODISCARD enum status front_wrap(const struct auth_scope *scope, struct env *env, uint64_t value,
-                                 int64_t ttl_s, struct front_wrapped *ret);
-/* Look up, take, or take and wrap again what a wrapping token keeps. ST_NOT_FOUND: it is not
- * good. */
-NODISCARD enum status front_peek(const struct auth_scope *scope, const char *bearer,
-                                 struct front_wrapped *ret);
-NODISCARD enum status front_unwrap(const struct auth_scope *scope, const char *bearer,
-                                   struct front_wrapped *ret);
-NODISCARD enum status front_rewrap(const struct auth_scope *scope, struct env *env,
-                                   const char *bearer, struct front_wrapped *ret);
-/* Count what wrapping tokens keep of which the token is gone. */
-NODISCARD enum status front_wrap_look(struct state_txn *txn, uint64_t *ret_orphans);
-
-/* front_operator.c */
-const char *front_policy_name(uint64_t policy);
-NODISCARD enum status front_policy_edit(struct state_txn *txn, uint64_t policy, bool allow);
-/* Whether the token may look and write. ST_DENIED. */
-NODISCARD enum status front_policy_check(struct node *n, struct state_txn *txn,
-                                         const struct auth_token *token, int64_t now_ms);
-NODISCARD enum status front_rekey(struct node *n, struct state_txn *txn, const struct front_op *op,
-                                  int64_t now_ms);
-
 /* front.c: the clients. */
 void front_replied(const struct front_reply *reply);
 
@@ -202,6 +147,7 @@ struct front_token {
     uint64_t policy; /* that it has; not the root token */
     bool lease;      /* no token, but a lease of `parent` */
     bool batch;      /* not stored */
+    bool registry;   /* of the registry */
     bool wrapping;   /* keeps `value`, for one use */
     uint64_t value;
     char *bearer;            /* batch, wrapping: as a reply gave it; NULL: no reply did */
@@ -214,7 +160,8 @@ struct front_log {
     size_t n_events;
     struct front_token *tokens; /* by number */
     size_t n_tokens;
-    struct front_list edits[FRONT_POLICIES]; /* all allow to begin with */
+    /* To begin with, those of the secrets service allow, and the registry has none. */
+    struct front_list edits[2 * FRONT_POLICIES];
     struct front_list below[FRONT_FOLDERS];
 };
 

@@ -1,6 +1,6 @@
 /* The expiry index at the end of a run: each token that expires has one entry, no entry is left of
  * a token that is gone, and at a level that was raised no former key is left. */
-#include "front.h"
+#include "front_parts.h"
 
 #include "auth/token_tree.h"
 #include "state/feature.h"

@@ -62,7 +62,7 @@ void front_log_done(struct front_log *log)
         free(log->tokens[i].about.all);
         free(log->tokens[i].bearer);
     }
-    for (size_t i = 0; i < FRONT_POLICIES; i++)
+    for (size_t i = 0; i < ARRAY_LEN(log->edits); i++)
         free(log->edits[i].all);
     for (size_t i = 0; i < FRONT_FOLDERS; i++)
         free(log->below[i].all);
@@ -83,6 +83,12 @@ static bool accepted(const struct front_event *e)
 static bool handled(const struct front_event *e)
 {
     return accepted(e) && e->answer.verdict != FRONT_FORBIDDEN;
+}
+
+/* Reads a register. */
+static bool reads(const struct front_event *e)
+{
+    return e->op.kind == FRONT_LOOK || e->op.kind == FRONT_ASK;
 }
 
 /* Took effect, or may have. */
@@ -385,10 +391,11 @@ static bool edited_since(const struct front_log *log, const struct front_list *e
     return false;
 }
 
-static bool may_say(const struct front_log *log, const struct front_list *edits, bool allow,
+static bool may_say(const struct front_log *log, uint64_t policy, bool allow,
                     const struct front_event *e)
 {
-    if (allow && !edited_since(log, edits, 0, e->call_ns))
+    const struct front_list *edits = &log->edits[policy];
+    if (allow == (policy < FRONT_POLICIES) && !edited_since(log, edits, 0, e->call_ns))
         return true;
     for (size_t i = 0; i < edits->n; i++) {
         const struct front_event *edit = &log->events[edits->all[i]];
@@ -402,9 +409,9 @@ static bool may_say(const struct front_log *log, const struct front_list *edits,
 static bool judge_policy(const struct front_log *log, const struct front_event *e, char *text)
 {
     bool allowed = e->answer.verdict != FRONT_FORBIDDEN;
-    const struct front_list *edits = &log->edits[log->tokens[e->op.by].policy];
-    bool asks = e->op.kind == FRONT_LOOK || e->op.kind == FRONT_CAS;
-    if (!asks || !accepted(e) || e->op.by == FRONT_ROOT || may_say(log, edits, allowed, e))
+    uint64_t policy = log->tokens[e->op.by].policy;
+    bool asks = reads(e) || e->op.kind == FRONT_CAS;
+    if (!asks || !accepted(e) || e->op.by == FRONT_ROOT || may_say(log, policy, allowed, e))
         return true;
     return fail(text, e,
                 allowed ? "succeeds after an edit of its policy forbade it"
@@ -433,7 +440,7 @@ bool front_judge(const struct front_log *log, char text[FRONT_TEXT])
 
 static bool version_add(const struct front_event *e, struct lin_op *op)
 {
-    bool answered = handled(e), reads = e->op.kind == FRONT_LOOK;
+    bool answered = handled(e);
     *op = (struct lin_op){.client = e->op.client, .call = e->call_ns, .ret = e->ret_ns};
     if (e->op.kind == FRONT_CAS && e->answer.verdict != FRONT_DIFFER) {
         op->kind = LIN_CAS;
@@ -443,7 +450,7 @@ static bool version_add(const struct front_event *e, struct lin_op *op)
     }
     op->kind = LIN_READ;
     op->value = e->answer.version;
-    return answered && (reads || e->op.kind == FRONT_CAS);
+    return answered && (reads(e) || e->op.kind == FRONT_CAS);
 }
 
 /* Every version has one writer, and a success the next version. */
@@ -456,7 +463,7 @@ static bool judge_writers(const struct front_log *log, uint64_t key, char *text)
         const struct front_event *e = &log->events[i];
         uint64_t at = e->answer.version;
         bool cas = e->op.kind == FRONT_CAS;
-        if (e->op.key != key || !handled(e) || !(cas || e->op.kind == FRONT_LOOK))
+        if (e->op.key != key || !handled(e) || !(cas || reads(e)))
             continue;
         if (cas && (e->answer.verdict == FRONT_DONE) != (at == e->op.expect + 1))
             well = e->answer.verdict == FRONT_DIFFER && at != e->op.expect;

@@ -1,6 +1,6 @@
 /* Leases of tokens: a node's side, and what must hold at the end of a run. A lease lends a lamp: a
  * key that holds the id of the lease, and that the end of the lease deletes. */
-#include "front.h"
+#include "front_parts.h"
 
 #include "auth/token_lease.h"
 #include "state/ns_key.h"

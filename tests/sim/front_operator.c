@@ -1,6 +1,6 @@
 /* An operator beside the clients with tokens: policies that allow and forbid, and new keys. The
  * program's own code carries out these changes. */
-#include "front.h"
+#include "front_parts.h"
 #include "state/ns_key.h"
 
 #include "auth/acl_cache.h"

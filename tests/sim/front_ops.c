@@ -6,7 +6,7 @@
  *
  * A read runs on any node; if it stages anything elsewhere than on the active one, that is dropped
  * and the request forwarded (PROTOCOL R4). */
-#include "front.h"
+#include "front_parts.h"
 #include "state/ns_key.h"
 
 #include "auth/policy.h"
@@ -210,6 +210,23 @@ static int64_t end_of(const struct request *r, const struct auth_token *token, i
     return token_ttl_end_ms(&ttl, &warning);
 }
 
+static enum status do_create_registry(struct request *r)
+{
+    const char *bearer = bearer_of(r, r->op.about, NULL);
+    if (bearer == NULL)
+        return ST_NOMEM;
+    enum status st = front_registry_create(&r->scope, &r->op, bearer, &r->answer.new_expire_ms);
+    return st == ST_EXISTS ? differ(r) : st;
+}
+
+static enum status do_policy(struct request *r)
+{
+    if (!r->op.registry)
+        return front_policy_edit(&r->txn, r->op.policy, r->op.allow);
+    enum status st = front_registry_edit(&r->txn, &r->op);
+    return st == ST_EXISTS ? differ(r) : st;
+}
+
 static enum status do_create(struct request *r, const struct auth_token *asker)
 {
     const struct front_op *op = &r->op;
@@ -351,9 +368,10 @@ static enum status do_revoke(struct request *r)
 
 static enum status handle(struct request *r, const struct auth_token *asker)
 {
-    bool asks = r->op.kind == FRONT_LOOK || r->op.kind == FRONT_CAS;
-    if (asks) {
-        enum status st = front_policy_check(r->node, &r->txn, asker, r->scope.now_ms);
+    bool ask = r->op.kind == FRONT_ASK;
+    if (ask || r->op.kind == FRONT_LOOK || r->op.kind == FRONT_CAS) {
+        enum status st = ask ? front_registry_check(r->node, &r->scope, asker)
+                             : front_policy_check(r->node, &r->txn, asker, r->scope.now_ms);
         if (st == ST_DENIED) {
             r->answer.verdict = FRONT_FORBIDDEN;
             return ST_OK;
@@ -362,9 +380,10 @@ static enum status handle(struct request *r, const struct auth_token *asker)
     }
     switch (r->op.kind) {
     case FRONT_BOOTSTRAP: return do_bootstrap(r);
+    case FRONT_ASK:
     case FRONT_LOOK: return register_get(&r->txn, r->op.key, &r->answer.version, &r->answer.value);
     case FRONT_CAS: return do_cas(r);
-    case FRONT_CREATE: return do_create(r, asker);
+    case FRONT_CREATE: return r->op.registry ? do_create_registry(r) : do_create(r, asker);
     case FRONT_RENEW: return r->op.lease ? do_renew_lease(r) : do_renew(r);
     case FRONT_REVOKE: return r->op.lease ? do_end_lease(r) : do_revoke(r);
     case FRONT_TAKE: return do_take(r, asker);
@@ -374,7 +393,7 @@ static enum status handle(struct request *r, const struct auth_token *asker)
     case FRONT_PEEK:
     case FRONT_UNWRAP:
     case FRONT_REWRAP: return do_wrapped(r);
-    case FRONT_POLICY: return front_policy_edit(&r->txn, r->op.policy, r->op.allow);
+    case FRONT_POLICY: return do_policy(r);
     case FRONT_REKEY: return front_rekey(r->node, &r->txn, &r->op, r->scope.now_ms);
     }
     return ST_INVALID;
@@ -523,7 +542,8 @@ static void commit(struct request *r)
 /* Any node serves a read. */
 static bool is_read(const struct front_op *op)
 {
-    return op->kind == FRONT_LOOK || op->kind == FRONT_USE || op->kind == FRONT_PEEK;
+    return op->kind == FRONT_LOOK || op->kind == FRONT_USE || op->kind == FRONT_PEEK ||
+           op->kind == FRONT_ASK;
 }
 
 static bool is_active(const struct node *n)
@@ -574,6 +594,7 @@ static void run_now(struct request *r, const struct state_read *read)
         .cache = n->tokens,
         .ns = STATE_NS_ROOT,
         .now_ms = read != NULL ? read->time_ms : rlog_time_ms(n->rlog),
+        .kind = r->op.registry ? TOKEN_REGISTRY : TOKEN_SECRETS,
     };
     decide(r, st == ST_OK ? compute(r) : st);
 }

@@ -1,7 +1,7 @@
 /* Wrapped replies: a node's side, as src/front/secrets and src/api/sys use auth/wrapping.h, and
  * what must hold at the end of a run. The reply is a number, which also ends the path that a
  * look-up tells. */
-#include "front.h"
+#include "front_parts.h"
 
 #include "auth/wrapping.h"
 #include "state/ns_key.h"

@@ -2,6 +2,7 @@
 #include "auth/acl_cache.h"
 #include "auth/token_cache.h"
 #include "cluster.h"
+#include "front_parts.h"
 #include "pair.h"
 #include "sim_mem.h"
 #include "trail.h"
@@ -235,7 +236,7 @@ static void process_end(struct node *n, uint64_t down_ns)
     n->service = NULL;
     n->barrier = NULL;
     n->tokens = NULL;
-    n->acls = NULL;
+    n->acls = n->registry_acls = NULL;
     n->requests = 0;
     n->exchanging = n->outdated = false;
     n->process = 0;
@@ -313,6 +314,8 @@ static enum status service_start(struct node *n)
         TRY(token_cache_new(&n->tokens));
         TRY(acl_cache_new(&n->env.env, &acl_secrets, &n->acls));
     }
+    if (n->cluster->profile.registry)
+        TRY(front_registry_cache(&n->env.env, &n->registry_acls));
     n->log = state_log_of(n->rlog, &n->env.env);
     n->propose = n->log.propose;
     n->log.propose = on_propose;
@@ -334,8 +337,9 @@ static void service_stop(struct node *n)
     barrier_free(n->barrier);
     token_cache_free(n->tokens);
     acl_cache_free(n->acls);
+    acl_cache_free(n->registry_acls);
     n->tokens = NULL;
-    n->acls = NULL;
+    n->acls = n->registry_acls = NULL;
     n->service = NULL;
     n->barrier = NULL;
 }

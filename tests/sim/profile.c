@@ -487,11 +487,20 @@ static void pin_leases(struct profile *p)
     p->leases = true;
 }
 
-/* Batch tokens and wrapped replies. */
+/* Batch tokens and wrapped replies; at some time the feature level rises. */
 static void pin_wraps(struct profile *p)
 {
     pin_leases(p);
     p->wraps = true;
+    p->older_permille = 100;
+}
+
+/* Tokens and ACL policies of the registry, which needs a level above the first. */
+static void pin_registry(struct profile *p)
+{
+    pin_leases(p);
+    p->registry = true;
+    p->older_permille = 100;
 }
 
 /* Every request is recorded, by audit devices that hang and fail. */
@@ -611,6 +620,7 @@ static const struct {
             {"tokens", pin_tokens},
             {"leases", pin_leases},
             {"wraps", pin_wraps},
+            {"registry", pin_registry},
             {"audit", pin_audit},
             {"watch", pin_watch},
             {"upgrade", pin_upgrade},
@@ -651,6 +661,9 @@ bool profile_make(struct profile *p, const char *name, uint64_t seed)
             p->watchers = rng_chance(&watch, 150);
             p->wraps = p->fronts != 0 && rng_chance(&wraps, 500);
             p->leases = p->leases || p->wraps;
+            p->registry = p->fronts != 0 && rng_chance(&wraps, 300);
+            if (p->registry)
+                p->older_permille = MAX(p->older_permille, 1u);
             if (rng_chance(&strays, 250))
                 p->fault_weight[FAULT_STRAY] = 6;
         }

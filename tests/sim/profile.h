@@ -81,6 +81,7 @@ struct profile {
     bool pair;          /* two clusters of a replication set */
     unsigned fronts;    /* clients that show tokens; 0: none */
     bool leases;        /* they take leases, too */
+    bool registry;      /* they use the registry, too */
     bool wraps;         /* they make batch tokens and wrap replies, too */
     bool watchers;      /* registers are watched on every node */
     unsigned recorders; /* clients whose requests are recorded; 0: none, and no audit devices */

@@ -300,6 +300,11 @@ static void edits_of_policies_are_seen_by_all_that_begins_later(void)
     front_log_add(&log, &e);
     log.tokens[2].policy = 1; /* another one */
     CHECK(look(&log, FRONT_DONE, 1000));
+    for (unsigned forbidden = 0; forbidden < 2; forbidden++) { /* the registry has none at first */
+        log = family(0);
+        log.tokens[2].policy = FRONT_POLICIES;
+        CHECK(look(&log, forbidden != 0 ? FRONT_FORBIDDEN : FRONT_DONE, 1000) == (forbidden != 0));
+    }
 }
 
 /* Whether token `by` may have that answer at 50 ns. */

@@ -1,4 +1,5 @@
 #include "auth/registry/registry_policy.h"
+#include "base/plant.h"
 #include "state/ns_key.h"
 #include "text/utf8.h"
 
@@ -177,6 +178,8 @@ enum status registry_policy_delete(struct state_txn *txn, const char *ns,
     ASSERT(registry_policy_builtin(policy->id) == NULL);
     TRY(registry_policy_name_key(txn->arena, ns, bytes_str(policy->name), &key));
     TRY(state_delete(txn, key));
+    if (planted(PLANT_REGISTRY_KEPT))
+        return ST_OK;
     TRY(registry_policy_key(txn->arena, ns, bytes_str(policy->id), &key));
     return state_delete(txn, key);
 }
