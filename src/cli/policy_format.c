@@ -19,6 +19,7 @@ struct scanner {
     unsigned depth;
     bool in_comment;
     struct bytes heredoc; /* the closing marker of the open heredoc; empty: none is open */
+    bool indented;        /* the closing marker may have blanks before it */
 };
 
 static struct bytes trim(struct bytes b)
@@ -50,7 +51,8 @@ static size_t token_len(struct scanner *s, struct bytes b)
     }
     if (bytes_has_prefix(b, BYTES("<<"))) {
         struct bytes tag = trim(bytes_from(b, 2));
-        s->heredoc = tag.len != 0 && *tag.data == '-' ? bytes_from(tag, 1) : tag;
+        s->indented = tag.len != 0 && *tag.data == '-';
+        s->heredoc = s->indented ? bytes_from(tag, 1) : tag;
         return b.len;
     }
     return 1;
@@ -99,12 +101,22 @@ static void split_key(struct line *line)
     line->text = trim(bytes_from(rest, 1));
 }
 
+/* Whether a line closes the open heredoc, as the parser of the policy sees it (text/hcl.c). */
+static bool closes_heredoc(const struct scanner *s, struct bytes line)
+{
+    if (line.len != 0 && line.data[line.len - 1] == '\r')
+        line.len--;
+    while (s->indented && line.len != 0 && (*line.data == ' ' || *line.data == '\t'))
+        line = bytes_from(line, 1);
+    return bytes_eq(line, s->heredoc);
+}
+
 static enum status scan_line(struct scanner *s, struct bytes raw, struct line *ret)
 {
     CLEANUP(buf_done) struct buf b = {0};
     *ret = (struct line){.text = raw, .verbatim = s->in_comment || s->heredoc.len != 0};
     if (s->heredoc.len != 0) {
-        if (bytes_eq(trim(raw), s->heredoc))
+        if (closes_heredoc(s, raw))
             s->heredoc = (struct bytes){0};
         return ST_OK;
     }

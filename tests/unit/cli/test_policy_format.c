@@ -27,6 +27,8 @@ static void strings_comments_and_heredocs_stay(void **ctx)
     (void)ctx;
     expect("a = \"x  { \\\"  # y\" # z   {\n", "a = \"x  { \\\"  # y\" # z   {\n");
     expect("a = <<EOF\n   kept  {\nEOF\nb = 1\n", "a = <<EOF\n   kept  {\nEOF\nb = 1\n");
+    /* A marker with blanks before it closes only a heredoc that was begun by "<<-". */
+    expect("a = <<EOF\n EOF\n/* t\nEOF\nb  =  1\n", "a = <<EOF\n EOF\n/* t\nEOF\nb = 1\n");
     expect("a = <<-EOF\n   kept  {\n  EOF\nb  =  1\n", "a = <<-EOF\n   kept  {\n  EOF\nb = 1\n");
     expect("/* one\n    two { */\nb = 1\n", "/* one\n    two { */\nb = 1\n");
     expect("// c  {\r\na  = 1\r\n", "// c  {\na = 1\n");
