@@ -19,8 +19,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const struct kv2_version *v = kv2_record_version(&r, r.newest - r.n + 1 + i);
         ASSERT(v == &r.versions[i]);
         ASSERT(v->created_ms >= (i > 0 ? r.versions[i - 1].created_ms : r.created_ms));
+        bool gone = v->place == KV2_DESTROYED || v->ended;
+        ASSERT(kv2_version_lives(v, INT64_MAX) == (!gone && v->deleted_ms == 0));
+        ASSERT(kv2_version_lives(v, 0) == !gone);
         ASSERT(v->deleted_ms == 0 || v->deleted_ms >= v->created_ms);
     }
+    ASSERT(kv2_record_version(&r, r.newest + 1) == NULL);
+    ASSERT(kv2_record_version(&r, r.newest - r.n) == NULL);
     ASSERT(kv2_record_encode(&r, &again) == ST_OK);
     ASSERT(bytes_eq(buf_bytes(&again), bytes_of(data, size)));
     return 0;

@@ -431,11 +431,57 @@ static bool try_body(const struct taker *t, struct bytes text)
     return true;
 }
 
+/* Whether the media type of a header is the one that PATCH takes. */
+static bool is_merge_patch(const char *header)
+{
+    static const char wanted[] = "application/merge-patch+json";
+    size_t len = strcspn(header, ";");
+    while (len > 0 && header[len - 1] == ' ')
+        len--;
+    return len == sizeof wanted - 1 && strncasecmp(header, wanted, len) == 0;
+}
+
+/* The input as a body of each content type. A body that begins as JSON is JSON, whatever the header
+ * says, and only a header can make it a form. */
+static void try_types(struct bytes text)
+{
+    static const char *const types[] = {"",
+                                        "application/json",
+                                        "application/x-www-form-urlencoded",
+                                        "Application/X-WWW-Form-Urlencoded ; charset=utf-8",
+                                        "application/merge-patch+json; charset=utf-8",
+                                        "application/merge-patch+jsoN",
+                                        "text/plain",
+                                        "json",
+                                        ";"};
+    static const enum http_method methods[] = {METHOD_POST, METHOD_PUT, METHOD_PATCH};
+    const bool json = text.len != 0 && (text.data[0] == '{' || text.data[0] == '[');
+    for (size_t i = 0; i < ARRAY_LEN(types) * ARRAY_LEN(methods); i++) {
+        CLEANUP(arena_done) struct arena arena = {.bytes_max = 1 << 24};
+        const char *type = types[i / ARRAY_LEN(methods)];
+        const struct body_raw raw = {.method = methods[i % ARRAY_LEN(methods)],
+                                     .text = text,
+                                     .content_type = bytes_str(type),
+                                     .route = takers[0].route};
+        const struct text_value *object = NULL, *plain = NULL;
+        struct reason why = {0};
+        struct body_raw untyped = raw;
+        untyped.content_type = (struct bytes){0};
+        enum status st = body_parse(&arena, &raw, &object, &why);
+        ASSERT(st == ST_OK || ((st == ST_INVALID || st == ST_TOO_BIG) && why.text[0] != '\0'));
+        ASSERT(st != ST_OK || object->kind == TEXT_OBJECT);
+        if (json)
+            ASSERT(body_parse(&arena, &untyped, &plain, &why) == st);
+        ASSERT((body_check_patch_type(bytes_str(type), &why) == ST_OK) == is_merge_patch(type));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct dice d = dice_of(data, size);
     if (n_takers == 0)
         find_takers();
+    try_types(bytes_of(data, size));
     unsigned from = dice_below(&d, 256) * 256u + dice_below(&d, 256);
     for (unsigned i = 0; i < ROUTES_A_RUN; i++)
         for (unsigned n = 0; n < BODIES; n++) {

@@ -95,6 +95,34 @@ static void as_encoded(struct bytes text)
     free(again);
 }
 
+/* A block holds an address exactly if the first bits are the same. */
+static void changed_bit(const struct cidr *block)
+{
+    struct ip other = block->ip;
+    for (unsigned bit = 0; bit < 8u * other.len; bit++) {
+        uint8_t one = (uint8_t)(0x80u >> bit % 8);
+        other.bytes[bit / 8] ^= one;
+        ASSERT(cidr_holds(block, &other) == (bit >= block->bits));
+        other.bytes[bit / 8] ^= one;
+    }
+    other.len = other.len == 4 ? 16 : 4;
+    ASSERT(!cidr_holds(block, &other));
+}
+
+/* Two texts side by side: what a block holds begins as the block does. */
+static void with_block(struct bytes first, struct bytes second)
+{
+    struct cidr block;
+    char text[IP_PORT_TEXT] = "";
+    if (second.len >= sizeof text || cidr_parse(first, &block) != ST_OK)
+        return;
+    memcpy(text, second.data, second.len);
+    const struct ip ip = ip_port_ip(text);
+    bool holds = cidr_holds(&block, &ip);
+    ASSERT(!holds ||
+           (ip.len == block.ip.len && memcmp(ip.bytes, block.ip.bytes, block.bits / 8) == 0));
+}
+
 static void as_address(struct bytes text)
 {
     char again[IP_PORT_TEXT];
@@ -106,7 +134,10 @@ static void as_address(struct bytes text)
     if (is_block) {
         ASSERT((block.ip.len == 4 || block.ip.len == 16) && block.bits <= 8 * block.ip.len);
         ASSERT(cidr_holds(&block, &block.ip));
+        changed_bit(&block);
     }
+    for (size_t i = 0; i < MIN(text.len, (size_t)IP_PORT_TEXT); i++)
+        with_block(bytes_of(text.data, i), bytes_from(text, i + 1));
     if (!is)
         return;
     ip_port_put(&ip, port, again);

@@ -16,6 +16,9 @@ static void as_record(struct bytes input)
     struct auth_token token;
     if (token_record_read(input, &arena, &token) != ST_OK)
         return;
+    if (auth_token_granted_s(&token) < 0 ||
+        (token.expire_ms == 0 && auth_token_granted_s(&token) != 0))
+        abort();
     token_record_put(&token, &again);
     if (buf_status(&again) != ST_OK || !bytes_eq(buf_bytes(&again), input))
         abort();
@@ -50,8 +53,19 @@ static void as_accessor(struct bytes input)
         abort();
 }
 
+static void as_id(struct bytes input)
+{
+    char accessor[AUTH_ACCESSOR_LEN + 1], again[AUTH_TOKEN_ID_LEN + 1];
+    if (token_accessor_of(input, accessor) != ST_OK)
+        return;
+    if (token_accessor_id(bytes_str(accessor), again) != ST_OK ||
+        !bytes_eq(bytes_str(again), input))
+        abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    as_id(bytes_of(data, size));
     as_accessor(bytes_of(data, size));
     as_record(bytes_of(data, size));
     as_batch(bytes_of(data, size));
