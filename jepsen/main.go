@@ -94,6 +94,7 @@ func parse(args []string) (*options, error) {
 	flags.Int64Var(&o.plan.Seed, "seed", rand.Int63n(1<<31), "what chance begins with")
 	flags.IntVar(&o.plan.Nodes, "nodes", 3, "nodes of the cluster: 1, 3 or 5")
 	flags.StringVar(&o.plan.Front, "front", "direct", "what clients ask: direct or haproxy")
+	flags.BoolVar(&o.plan.Loopback, "loopback", false, "make no namespaces: nodes run on the loopback, each behind a relay")
 	var names []string
 	for len(args) > 0 {
 		if err := flags.Parse(args); err != nil {
@@ -162,8 +163,8 @@ func runRowWith(o *options, p runner.Plan, env ...string) row {
 		r.err = err
 		return r
 	}
-	code, err := cluster.Enter([]string{"run", "--top", o.top, p.Workload, strings.Join(p.Nemeses, "+"),
-		"--time", fmt.Sprint(p.Seconds), "--seed", fmt.Sprint(p.Seed), "--nodes", fmt.Sprint(p.Nodes), "--front", p.Front}, env, os.Stderr)
+	args := append([]string{"run", "--top", o.top}, p.Arguments()...)
+	code, err := cluster.Enter(args, env, p.Loopback, os.Stderr)
 	if err == nil && code != 0 {
 		err = fmt.Errorf("the run ended with code %d", code)
 	}

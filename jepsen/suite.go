@@ -29,7 +29,7 @@ var quickRows = []string{
 	"tokens kill+drift",
 	"once random+pause",
 	"authority isolate+pause",
-	"create halves",
+	"create halves loopback",
 	"seal kill-all+pause",
 	"append snapshot+kill-majority",
 	"members power",
@@ -66,7 +66,9 @@ func suitePlans(o *options) (plans []runner.Plan, err error) {
 		p := o.plan
 		p.Workload, p.Nemeses = words[0], strings.Split(words[1], "+")
 		p.Seed += int64(i)
-		if len(words) > 2 {
+		if len(words) > 2 && words[2] == "loopback" {
+			p.Loopback = true
+		} else if len(words) > 2 {
 			p.Front = words[2]
 		}
 		plans = append(plans, p)

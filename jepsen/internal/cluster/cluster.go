@@ -153,8 +153,11 @@ func (c *Cluster) newNode(name string, number int) (*Node, error) {
 	if err = n.openDisk(); err != nil {
 		return nil, err
 	}
+	n.meshPort = n.clusterPort
 	if c.sandbox.Loopback {
-		n.clientPort, n.clusterPort, err = freePorts()
+		if n.clientPort, n.clusterPort, err = freePorts(); err == nil {
+			n.meshPort, err = c.sandbox.openRelay(n)
+		}
 	}
 	return n, err
 }

@@ -24,6 +24,7 @@ type Node struct {
 
 	cluster                 *Cluster
 	clientPort, clusterPort int
+	meshPort                int // where other nodes reach it: its cluster port, or its relay's
 
 	mu      sync.Mutex
 	process *exec.Cmd
@@ -47,7 +48,7 @@ func (n *Node) writeConfig() error {
 	tls := filepath.Join(c.dir, "tls")
 	members := map[string]any{}
 	for _, each := range c.Nodes {
-		members[each.Name] = map[string]any{"address": fmt.Sprintf("%s:%d", each.Address, each.clusterPort)}
+		members[each.Name] = map[string]any{"address": fmt.Sprintf("%s:%d", each.Address, each.meshPort)}
 	}
 	seal := map[string]any{"static": map[string]any{"key_file": filepath.Join(c.dir, "seal.key"), "key_id": "test"}}
 	if c.options.Shamir {
@@ -56,6 +57,7 @@ func (n *Node) writeConfig() error {
 	part := map[string]any{
 		"name":      "test",
 		"address":   fmt.Sprintf("%s:%d", n.Address, n.clusterPort),
+		"advertise": fmt.Sprintf("%s:%d", n.Address, n.meshPort),
 		"ca_file":   filepath.Join(tls, "ca.pem"),
 		"cert_file": filepath.Join(tls, n.Name+".pem"),
 		"key_file":  filepath.Join(tls, n.Name+"-key.pem"),

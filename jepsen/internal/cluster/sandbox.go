@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,8 +29,9 @@ func Inside() bool { return os.Getenv(insideEnv) != "" }
 // Enter runs this program again with the same arguments, as the first process of namespaces of its
 // own for networks, processes and mounts. When that process ends, however it ends, the kernel ends
 // every process in there and removes links, rules and mounts; it ends too when its parent does.
-// `env` is added to its environment. Where such namespaces cannot be made, the child runs on the loopback of the machine.
-func Enter(args, env []string, out *os.File) (int, error) {
+// `env` is added to its environment. Where such namespaces cannot be made, or shall not be, the child runs on the
+// loopback of the machine.
+func Enter(args, env []string, onLoopback bool, out *os.File) (int, error) {
 	group, endGroup := openGroup()
 	defer endGroup()
 	command := func(where string) *exec.Cmd {
@@ -39,9 +41,11 @@ func Enter(args, env []string, out *os.File) (int, error) {
 		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		return c
 	}
-	c := command(namespaces)
-	c.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
-	err := c.Start()
+	c, err := command(namespaces), error(syscall.EPERM)
+	if !onLoopback {
+		c.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
+		err = c.Start()
+	}
 	if errors.Is(err, syscall.EPERM) {
 		c = command(loopback)
 		err = c.Start()
@@ -62,8 +66,9 @@ type Sandbox struct {
 	Loopback bool
 	scratch  string
 
-	part  int
-	links *links // shared by all parts
+	part      int
+	links     *links     // shared by all parts
+	residents *residents // of the loopback; shared by all parts
 }
 
 // links that are cut, of each part.
@@ -97,7 +102,8 @@ func run(name string, args ...string) error {
 
 // OpenSandbox prepares the namespaces that Enter has made: a bridge to which each node is linked.
 func OpenSandbox(scratch string) (*Sandbox, error) {
-	s := &Sandbox{Loopback: os.Getenv(insideEnv) != namespaces, scratch: scratch, links: &links{cuts: make([][]Cut, 1)}}
+	s := &Sandbox{Loopback: os.Getenv(insideEnv) != namespaces, scratch: scratch,
+		links: &links{cuts: make([][]Cut, 1)}, residents: &residents{nodes: map[int]*Node{}}}
 	if s.Loopback {
 		return s, nil
 	}
@@ -174,14 +180,17 @@ func (s *Sandbox) Enclose(number int) []string {
 type Cut struct{ From, To, Percent int }
 
 // Rules cuts these links between nodes and no others of this part, in the forward chain of the bridge: packets are
-// lost in silence. Links to the clients are never cut.
+// lost in silence. On the loopback the relays hold back what is sent. Links to the clients are never cut.
 func (s *Sandbox) Rules(cuts []Cut) error {
-	if s.Loopback {
-		return errors.New("this machine makes no namespaces: links cannot be cut")
-	}
 	s.links.mu.Lock()
 	defer s.links.mu.Unlock()
+	if s.Loopback && slices.ContainsFunc(cuts, func(c Cut) bool { return c.Percent > 0 }) {
+		return errors.New("this machine makes no namespaces: packets cannot be lost")
+	}
 	s.links.cuts[s.part] = cuts
+	if s.Loopback {
+		return nil
+	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "table bridge %s\ndelete table bridge %s\ntable bridge %s {\n", nfTable, nfTable, nfTable)
 	text.WriteString("  chain forward {\n    type filter hook forward priority 0; policy accept;\n")

@@ -4,7 +4,7 @@ import "time"
 
 // flap cuts one node off and on again, faster than elections are.
 var flap = &Nemesis{
-	Name: "flap", Does: "one node is cut off and on every 200 ms", Links: true,
+	Name: "flap", Does: "one node is cut off and on every 200 ms",
 	Begin: func(e *Env) (*Harm, error) {
 		nodes := e.Shuffled()
 		cuts := between(nodes[:1], nodes[1:])

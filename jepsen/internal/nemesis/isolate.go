@@ -4,7 +4,7 @@ import "fmt"
 
 // isolate one node from all others, half of the time the active one.
 var isolate = &Nemesis{
-	Name: "isolate", Does: "one node hears no other and is heard by none, half of the time the active one", Links: true,
+	Name: "isolate", Does: "one node hears no other and is heard by none, half of the time the active one",
 	Begin: func(e *Env) (*Harm, error) {
 		nodes, found := e.Shuffled(), false
 		if e.Intn(2) == 0 {
@@ -16,7 +16,7 @@ var isolate = &Nemesis{
 
 // halves splits the cluster in two; one side has a majority, if the number of nodes is odd.
 var halves = &Nemesis{
-	Name: "halves", Does: "the cluster is in two parts, the active node in the smaller one half of the time", Links: true,
+	Name: "halves", Does: "the cluster is in two parts, the active node in the smaller one half of the time",
 	Begin: func(e *Env) (*Harm, error) {
 		nodes, found := e.Shuffled(), false
 		if e.Intn(2) == 0 {
@@ -30,7 +30,7 @@ var halves = &Nemesis{
 
 // bridge leaves one node that both halves hear, while they do not hear each other.
 var bridge = &Nemesis{
-	Name: "bridge", Does: "two parts that only one node in the middle hears", Links: true,
+	Name: "bridge", Does: "two parts that only one node in the middle hears",
 	Begin: func(e *Env) (*Harm, error) {
 		nodes := e.Shuffled()
 		middle := (len(nodes) - 1) / 2

@@ -8,7 +8,7 @@ import (
 
 // ring: each node sees a majority, and no two the same one. Of three nodes each hears one neighbour.
 var ring = &Nemesis{
-	Name: "ring", Does: "each node hears its neighbours in a ring alone (of three: in one direction)", Links: true,
+	Name: "ring", Does: "each node hears its neighbours in a ring alone (of three: in one direction)",
 	Longest: 1500 * time.Millisecond, // of three nodes none hears a majority that hears it
 	Begin: func(e *Env) (*Harm, error) {
 		nodes := e.Shuffled()
@@ -28,7 +28,7 @@ var ring = &Nemesis{
 
 // random cuts each direction of each link by chance.
 var random = &Nemesis{
-	Name: "random", Does: "each direction of each link is cut with a chance of one third", Links: true,
+	Name: "random", Does: "each direction of each link is cut with a chance of one third",
 	Begin: func(e *Env) (*Harm, error) {
 		var cuts []cluster.Cut
 		for _, c := range from(e.Cluster.Nodes, e.Cluster.Nodes) {

@@ -12,7 +12,7 @@ const asleep = 2500 * time.Millisecond
 // wake lets the active node sleep until another one leads. When it wakes up it is still cut off, so
 // it does not hear of the new leader.
 var wake = &Nemesis{
-	Name: "wake", Does: "the active node is cut off and paused, and goes on while it is still cut off", Links: true,
+	Name: "wake", Does: "the active node is cut off and paused, and goes on while it is still cut off",
 	Longest: 1500 * time.Millisecond,
 	Begin: func(e *Env) (*Harm, error) {
 		nodes, found := e.activeFirst()

@@ -26,6 +26,7 @@ type Plan struct {
 	Seed     int64
 	Nodes    int
 	Front    string // direct or haproxy
+	Loopback bool   // make no namespaces, also where they could be made
 }
 
 const (
@@ -42,13 +43,25 @@ func (p Plan) Name() string {
 	if p.Nodes != 3 {
 		name += fmt.Sprintf("-%dnodes", p.Nodes)
 	}
+	if p.Loopback {
+		name += "-loopback"
+	}
 	return fmt.Sprintf("%s-%d", name, p.Seed)
 }
 
 // Command that does the same run again.
 func (p Plan) Command() string {
-	return fmt.Sprintf("jepsen/run %s %s --time %d --seed %d --nodes %d --front %s",
-		p.Workload, strings.Join(p.Nemeses, "+"), p.Seconds, p.Seed, p.Nodes, p.Front)
+	return "jepsen/run " + strings.Join(p.Arguments(), " ")
+}
+
+// Arguments of the run.
+func (p Plan) Arguments() []string {
+	args := []string{p.Workload, strings.Join(p.Nemeses, "+"), "--time", fmt.Sprint(p.Seconds),
+		"--seed", fmt.Sprint(p.Seed), "--nodes", fmt.Sprint(p.Nodes), "--front", p.Front}
+	if p.Loopback {
+		args = append(args, "--loopback")
+	}
+	return args
 }
 
 // Result of a run, in result.json.
