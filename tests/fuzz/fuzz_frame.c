@@ -41,6 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size == 0)
         return 0;
     struct bytes stream = bytes_of(data + 1, size - 1);
+    ASSERT(mesh_refusal_text(data[0])[0] != '\0');
     ASSERT(cut(stream, 1 + data[0]) == cut(stream, SIZE_MAX / 2));
     ASSERT(cut(stream, 1) == cut(stream, SIZE_MAX / 2));
     read_hello(stream);
