@@ -21,6 +21,7 @@ var plantedBugs = []struct{ name, row string }{
 	{"R3_ANCESTORS", "tokens transfer"},
 	{"WATCH_INDEX", "watch transfer"},
 	{"WATCH_STALE", "watch transfer"},
+	{"WATCH_DROPPED", "watch none"},
 	{"DR_DUTY_RUNS", "dr isolate+kill"},
 	{"DR_GAP", "dr isolate"},
 	{"DR_TWICE", "dr isolate"},

@@ -11,6 +11,8 @@ import (
 const (
 	// EveryPolicy is the key of lists of all policies.
 	EveryPolicy = "*"
+	// EveryToken is a thing of its own, and in no list: the tokens, of which one changes.
+	EveryToken = "tokens"
 	// Unanswered marks a wait that was over long ago, at the time in Value, on a connection that lived.
 	Unanswered = "unanswered"
 )
@@ -43,8 +45,10 @@ func Watch(h *history.History) (v Verdict) {
 			continue
 		}
 		t := newChanged(&v, key, of[key])
-		changes[key] = t
-		sets = append(sets, t.sets...)
+		if key != EveryToken {
+			changes[key] = t
+			sets = append(sets, t.sets...)
+		}
 		t.order(&v)
 		t.results(&v)
 		neverBack(&v, key, t.watches)

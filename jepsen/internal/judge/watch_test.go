@@ -191,3 +191,18 @@ func watchMutations() []mutation {
 func TestWatch(t *testing.T) {
 	judged(t, Watch, generateWatch, watchMutations()...)
 }
+
+func TestTokensAreInNoListOfPolicies(t *testing.T) {
+	after := int64(1)
+	h := &history.History{Ops: []*history.Op{
+		{F: "set", Key: EveryToken, Type: history.OK, Arg: 7, Version: 5, Invoke: 1, Return: 2},
+		{F: "list", Key: EveryPolicy, Type: history.OK, CAS: &after, Version: 1, Invoke: 3, Return: 10 * wakeWithin},
+	}}
+	if v := Watch(h); len(v.Anomalies) > 0 {
+		t.Errorf("a list of policies without a change of a token is refused: %s", v.Anomalies[0])
+	}
+	h.Ops[1] = &history.Op{F: "watch", Key: EveryToken, Type: history.OK, CAS: &after, Value: 7, Version: 5, Invoke: 3, Return: 10 * wakeWithin}
+	if v := Watch(h); len(v.Anomalies) == 0 {
+		t.Error("a change of a token wakes nobody, and that is accepted")
+	}
+}

@@ -314,7 +314,7 @@ func (r *run) faults() error {
 		rest := 200 * time.Millisecond
 		if r.overlap() < overlapWanted { // hardly anything is answered during such faults
 			rest = 20 * time.Millisecond
-			r.env.SetSlow(true)
+			r.env.SetSlow(!r.quiet())
 		}
 		time.Sleep(between(env, rest, rest*7/2))
 	}

@@ -19,12 +19,13 @@ import (
 // over, and nothing else wakes it.
 var watch = &Workload{
 	Name:  "watch",
-	Does:  "blocking queries of the registry: policies by name and their list, while policies change and go",
+	Does:  "blocking queries of the registry: policies by name and their list, and a long list of tokens, while they change",
 	Judge: judge.Watch,
 	Least: 10,
 	Setup: func(e *Env) error {
-		e.Shared = &watchSlots{}
-		return nil
+		slots := &watchSlots{}
+		e.Shared = slots
+		return makeTokens(e, &slots.tokens)
 	},
 	Run: func(c *Client) {
 		slots := c.Shared.(*watchSlots)
@@ -35,27 +36,24 @@ var watch = &Workload{
 			}
 		case c.ID < watchWriters+watchReaders:
 			readPolicies(c, slots)
+		case c.ID == watchWriters+watchReaders:
+			changeToken(c, &slots.tokens)
+		case c.ID == watchWriters+watchReaders+1:
+			watchAtOnce(c, tokenWatchers, func(user *Client, i int) { watchTokens(user, &slots.tokens, i, lastNode(c)) })
 		default:
-			var all sync.WaitGroup
-			count := watchWriters
-			if c.ID%len(c.Cluster.Nodes) == len(c.Cluster.Nodes)-1 {
-				count = 1 // nothing else wakes the only watcher of a node
-			}
-			for i := range count {
-				user := NewClient(c.Env, 100*(c.ID+1)+i, c.Rand.Int63())
-				node := c.Cluster.Nodes[c.ID%len(c.Cluster.Nodes)]
-				all.Add(1)
-				go func() {
-					defer all.Done()
-					defer user.Close()
-					watchSlot(user, slots, i, node)
-				}()
-			}
-			all.Wait()
+			node := c.Cluster.Nodes[c.ID%max(1, len(c.Cluster.Nodes)-1)] // not the last one
+			watchAtOnce(c, watchWriters, func(user *Client, i int) { watchSlot(user, slots, i, node) })
 		}
 	},
 	Final: func(c *Client, n *cluster.Node) error {
-		for _, name := range c.Shared.(*watchSlots).every() {
+		slots := c.Shared.(*watchSlots)
+		last := &history.Op{F: "watch", Key: judge.EveryToken}
+		r, err := c.Settled(last, n, policyRequest("GET", c, "tokens", nil))
+		if err != nil {
+			return err
+		}
+		tokensDone(c, &slots.tokens, last, r)
+		for _, name := range slots.every() {
 			o := &history.Op{F: "watch", Key: name}
 			r, err := c.Settled(o, n, policyRequest("GET", c, "policy/name/"+name, nil))
 			if err != nil {
@@ -66,6 +64,24 @@ var watch = &Workload{
 		return nil
 	},
 }
+
+// watchAtOnce lets some watchers go at once, each with a connection of its own.
+func watchAtOnce(c *Client, count int, watch func(*Client, int)) {
+	var all sync.WaitGroup
+	for i := range count {
+		user := NewClient(c.Env, 100*(c.ID+1)+i, c.Rand.Int63())
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			defer user.Close()
+			watch(user, i)
+		}()
+	}
+	all.Wait()
+}
+
+// lastNode has no watchers but those of the tokens: else others make it look at all changes.
+func lastNode(c *Client) *cluster.Node { return c.Cluster.Nodes[len(c.Cluster.Nodes)-1] }
 
 const (
 	watchWriters = 4 // each with one policy at a time
@@ -99,9 +115,10 @@ func (w *watched) seen(o *history.Op, index int64) bool {
 }
 
 type watchSlots struct {
-	mu  sync.Mutex
-	now [watchWriters]*watched
-	all []string
+	mu     sync.Mutex
+	now    [watchWriters]*watched
+	all    []string
+	tokens tokenList
 }
 
 func (s *watchSlots) put(i int, w *watched) {
@@ -309,7 +326,10 @@ func readPolicies(c *Client, slots *watchSlots) {
 			policyDone(c, o, r)
 			continue
 		}
-		o := &history.Op{F: "list", Key: judge.EveryPolicy}
+		o, node := &history.Op{F: "list", Key: judge.EveryPolicy}, c.Node()
+		if index > 0 && node == lastNode(c) {
+			node = c.Cluster.Nodes[0]
+		}
 		if index > 0 {
 			given := index
 			o.CAS = &given
@@ -318,7 +338,7 @@ func readPolicies(c *Client, slots *watchSlots) {
 		if index > 0 { // short: nothing may change any more
 			q.Path = strings.Replace(q.Path, watchWait.String(), "500ms", 1)
 		}
-		r := c.Do(o, nil, q)
+		r := c.Do(o, node, q)
 		if policiesDone(c, o, r) {
 			index = o.Version
 		}
