@@ -30,6 +30,7 @@ type Nemesis struct {
 	Acts       bool                         // a run in which it never calls acted proves nothing
 
 	ChangesMembers bool // and so means nothing where clients do
+	TakesVotes     bool // for longer than it lasts: a client that demotes others meanwhile ends the majority
 	Rewinds        bool // undoes what clients were told: few judges allow that
 
 	// Begin a fault; nil without an error where it cannot begin now.

@@ -23,7 +23,7 @@ const rejoinPatience = 60 * time.Second
 // until it has its vote again no other node is damaged, for the others have the only copies.
 func rot(name, what, suffix string) *Nemesis {
 	return &Nemesis{
-		Name: name, Does: "two bits flip in " + what + " of one node while it is down", Acts: true,
+		Name: name, Does: "two bits flip in " + what + " of one node while it is down", Acts: true, TakesVotes: true,
 		Options: func(o *cluster.Options) { configured(o, "snapshot_log_bytes", 64<<10) },
 		Setup:   voteAtOnce,
 		Begin: func(e *Env) (*Harm, error) {

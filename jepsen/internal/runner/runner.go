@@ -146,6 +146,8 @@ func Unfit(w *workload.Workload, n *nemesis.Nemesis) string {
 	switch {
 	case n.ChangesMembers && w.ChangesMembers:
 		return fmt.Sprintf("%s changes the members by itself, so %s has no place there", w.Name, n.Name)
+	case n.TakesVotes && w.ChangesMembers:
+		return fmt.Sprintf("%s demotes members, and the vote of another is lost by %s: no majority may be left", w.Name, n.Name)
 	case n.Rewinds && !w.Rewinds:
 		return fmt.Sprintf("%s undoes what clients were told, and the judge of %s does not allow that", n.Name, w.Name)
 	}
