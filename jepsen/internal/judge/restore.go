@@ -11,28 +11,35 @@ import (
 // RestoreKeys is how many values a round has.
 const RestoreKeys = 2
 
+// restoreShared is the value that all rounds share: there, what another round wrote is nothing.
+const restoreShared = 1
+
 const savesMax = 2 // of one round
 
 // Restore judges rounds (keys): some values are written and read while the whole state is saved and
 // restored. "write" and "read" name a value by Version; "save" makes the snapshot Arg; "restore" of
 // Arg sets all values at once to what the snapshot has, which is nothing if it was saved in an earlier
 // round. One order must explain the whole round: so a snapshot has one moment of all values, and a
-// restore is one moment. A restore without a known outcome may happen in any later round.
+// restore is one moment. A restore without a known outcome may happen in any later round, and so may a
+// write of the shared value.
 func Restore(h *history.History) (v Verdict) {
 	unexpected(&v, h)
 	keys, of := byKey(h.Ops)
-	restores, open := 0, []*history.Op{}
+	restores, unknown, open := 0, 0, []*history.Op{}
 	for _, key := range keys {
 		v.join(restoreRound(key, of[key], open))
 		for _, o := range of[key] {
 			if o.F == "restore" && o.Type == history.OK {
 				restores++
 			} else if o.F == "restore" && o.Type == history.Info {
+				unknown++
+				open = append(open, o)
+			} else if o.F == "write" && o.Version == restoreShared && o.Type == history.Info {
 				open = append(open, o)
 			}
 		}
 	}
-	v.note("%d rounds, %d restores, %d of unknown outcome", len(keys), restores, len(open))
+	v.note("%d rounds, %d restores, %d of unknown outcome", len(keys), restores, unknown)
 	return v
 }
 
@@ -59,7 +66,7 @@ func restoreRound(key string, ops, open []*history.Op) (v Verdict) {
 			events = append(events, porcupine.Operation{ClientId: o.Process, Input: o, Output: o, Call: o.Invoke, Return: o.Return})
 		}
 	}
-	model := restoreModel(slots)
+	model := restoreModel(key, slots)
 	result, info := porcupine.CheckOperationsVerbose(model, events, Patience)
 	if result == porcupine.Ok {
 		return v
@@ -75,7 +82,7 @@ func restoreRound(key string, ops, open []*history.Op) (v Verdict) {
 	return v
 }
 
-func restoreModel(slots map[int64]int) porcupine.Model {
+func restoreModel(key string, slots map[int64]int) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return restoreState{} },
 		Step: func(state, input, _ any) (bool, any) {
@@ -83,6 +90,9 @@ func restoreModel(slots map[int64]int) porcupine.Model {
 			switch o.F {
 			case "write":
 				s.now[o.Version] = o.Arg
+				if o.Key != key {
+					s.now[o.Version] = 0
+				}
 			case "read":
 				return s.now[o.Version] == o.Value, s
 			case "save":

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"math"
 	"math/rand"
 	"testing"
 
@@ -119,4 +120,25 @@ func TestRestore(t *testing.T) {
 			return add(h, write(0, 900), write(1, 901), save, write(0, 0), restore, read(0, 901), read(1, 900))
 		}},
 	)
+}
+
+// TestAWriteOfAnEarlierRoundMayComeLate: only of the value that rounds share, and only if its outcome is unknown.
+func TestAWriteOfAnEarlierRoundMayComeLate(t *testing.T) {
+	late := func(version int64, outcome history.Kind) Verdict {
+		return Restore(&history.History{Ops: []*history.Op{
+			{Process: 1, F: "write", Key: "r1", Version: version, Arg: 1, Type: outcome, Invoke: 1, Return: math.MaxInt64},
+			{Process: 2, F: "write", Key: "r2", Version: version, Arg: 2, Type: history.OK, Invoke: 10, Return: 11},
+			{Process: 2, F: "read", Key: "r2", Version: version, Value: 2, Type: history.OK, Invoke: 12, Return: 13},
+			{Process: 2, F: "read", Key: "r2", Version: version, Value: 0, Type: history.OK, Invoke: 14, Return: 15},
+		}})
+	}
+	if v := late(restoreShared, history.Info); len(v.Anomalies) > 0 {
+		t.Errorf("a late write is refused: %v", v.Anomalies)
+	}
+	if v := late(restoreShared, history.Fail); len(v.Anomalies) == 0 {
+		t.Error("a write that never happened explains a read")
+	}
+	if v := late(0, history.Info); len(v.Anomalies) == 0 {
+		t.Error("a write of a value of its own round explains a read of another")
+	}
 }
