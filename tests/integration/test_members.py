@@ -315,6 +315,28 @@ def test_the_last_voter_keeps_its_vote():
         assert node.call("PUT", "/v1/kv/members/1", {"n": 1}).status == 204
 
 
+def test_no_vote_is_taken_that_the_majority_needs():
+    """With one of three voters away, the two others are each needed."""
+    with Cluster() as cluster:
+        vote_at_once(cluster)
+        active, (plain, gone) = cluster.active(), cluster.standbys()
+        gone.kill()
+        cluster.await_until(lambda: "lost the link to " + gone.name in active.log_text())
+        for node in (active, plain):
+            for answer in (set_vote(active, "demote", node.name),
+                           active.call("POST", "/v1/sys/storage/raft/remove-peer",
+                                       {"server_id": node.name})):
+                assert answer.status == 400, answer.body
+                assert "1 of 2 voters, which is no majority" in answer.json["errors"][0] or \
+                    "majority" in answer.json["errors"][0], answer.body
+        assert sorted(voters(cluster)) == sorted(n.name for n in cluster.nodes)
+        fill(cluster, 5)
+        answer = active.call("POST", "/v1/sys/storage/raft/remove-peer", {"server_id": gone.name})
+        assert answer.status == 204, answer.body
+        assert set_vote(active, "demote", plain.name).status == 204
+        fill(cluster, 5)
+
+
 def test_leadership_moves_without_losing_a_write():
     with Cluster() as cluster:
         for n in range(6):

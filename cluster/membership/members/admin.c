@@ -95,6 +95,29 @@ static void note_and_change(struct order *o)
     rlog_propose(o->all->host->rlog, &o->propose);
 }
 
+/* Whether the voters that are left without this member are led on: the active node reaches a
+ * majority of them. An operator who takes a vote while another voter is away would end the service,
+ * and nothing but the other voter's return would bring it back. */
+static bool leaves_majority(const struct part_host *host, const struct rlog_member *member,
+                            struct reason *reason)
+{
+    unsigned voters = 0, reached = 0;
+    for (unsigned i = 0; i < host->n_members; i++) {
+        const struct rlog_member *m = &host->members[i];
+        if (m->id == member->id || m->role != RLOG_VOTER)
+            continue;
+        voters++;
+        reached += m->id == host->id || mesh_linked(host->mesh, m->id);
+    }
+    if (voters == 0 || reached > voters / 2)
+        return true; /* without any voter, the replica refuses the change */
+    reason_set(reason,
+               "without the vote of %s, this node would reach %u of %u voters, which is no "
+               "majority: let the others come back, or remove them first",
+               member->name, reached, voters);
+    return false;
+}
+
 static void run_change(struct env_task *task)
 {
     struct order *o = CONTAINER_OF(task, struct order, task);
@@ -104,11 +127,14 @@ static void run_change(struct env_task *task)
     for (unsigned i = 0; i < host->n_members; i++)
         if (strcmp(host->members[i].name, o->name) == 0)
             o->admin.member = host->members[i];
+    bool takes = o->admin.member.role == RLOG_VOTER && !o->votes;
     o->admin.member.role = RLOG_VOTER;
     if (host->stopping)
         order_finish(o, ST_CLOSED);
     else if (o->admin.member.id == 0)
         order_finish(o, ST_NOT_FOUND);
+    else if (takes && !leaves_majority(host, &o->admin.member, &o->admin.reason))
+        order_finish(o, ST_INVALID);
     else if (o->admin.member.id == host->id && !o->votes)
         /* a leader that changes itself transfers leadership; the next leader goes on */
         o->change(host->rlog, &o->admin);

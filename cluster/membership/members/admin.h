@@ -14,7 +14,8 @@ extern const struct part admin_part;
 
 /* admin_remove, admin_set_vote and admin_step_down block for up to 30 s; call them on any thread
  * but the raft thread. ST_NOT_LEADER: this node does not lead. ST_TIMEOUT: the change may still
- * happen. ST_NOT_FOUND: no member of that name. ST_BUSY, ST_INVALID with a reason. */
+ * happen. ST_NOT_FOUND: no member of that name. ST_BUSY, ST_INVALID with a reason. A change that
+ * takes a vote is refused (ST_INVALID) if this node does not reach a majority of the voters left. */
 
 /* Remove a member, and store a record of the removal (MEMBER_REMOVED_KEY). */
 NODISCARD enum status admin_remove(struct admin *a, const char *name, struct reason *reason);

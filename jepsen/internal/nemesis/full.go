@@ -8,9 +8,12 @@ import (
 
 // full takes all space of the disk of one node, and gives it back.
 var full = &Nemesis{
-	Name: "full", Does: "the disk of one node (ext4 of 96 MiB) is full to the last block, and freed", Links: true, Acts: true,
+	Name: "full", Does: "the disk of one node (ext4 of 96 MiB, 384 of a pair) is full to the last block, and freed", Links: true, Acts: true,
 	Options: func(o *cluster.Options) {
 		o.Disk = cluster.Disk{MiB: 96}
+		if o.Pair { // a first sync needs room
+			o.Disk.MiB = 384
+		}
 		configured(o, "snapshot_log_bytes", 64<<10)
 		configured(o, "reserve_bytes", 8<<20)
 		configured(o, "segment_bytes", 1<<20)

@@ -246,6 +246,7 @@ func (r *run) storm() error {
 			r.find("after the faults: %v", err)
 		}
 	}
+	r.probe.await()
 	if r.work.Last != nil {
 		r.lastBegan = r.env.Record.Now()
 		if err := r.work.Last(r.env); err != nil {

@@ -19,7 +19,11 @@ const (
 // overlaps says whether an operation was under way during a fault.
 func overlaps(o *history.Op, faults []history.Fault) bool {
 	for _, f := range faults {
-		if o.Invoke <= f.End && o.Return >= f.Start {
+		ended := o.Return >= f.Start
+		if o.Type == history.Info { // nobody knows when it ended, or whether
+			ended = o.Invoke >= f.Start
+		}
+		if o.Invoke <= f.End && ended {
 			return true
 		}
 	}
@@ -28,8 +32,8 @@ func overlaps(o *history.Op, faults []history.Fault) bool {
 
 func (r *run) quiet() bool { return len(r.nemeses) == 1 && r.nemeses[0].Name == "none" }
 
-// share of the operations with a known outcome that overlap a fault, of those that began before the
-// last fault was over; and how many have one in all.
+// share of the operations that may have taken effect that overlap a fault, of those that began before the
+// last fault was over; and how many of all have a known outcome.
 func share(h *history.History) (good int, during float64) {
 	last := int64(0)
 	for _, f := range h.Faults {
@@ -39,10 +43,12 @@ func share(h *history.History) (good int, during float64) {
 	}
 	before, count := 0, 0
 	for _, o := range h.Ops {
-		if o.Type != history.OK || o.Final {
+		if o.Type == history.Fail || o.Final {
 			continue
 		}
-		good++
+		if o.Type == history.OK {
+			good++
+		}
 		if o.Invoke <= last {
 			before++
 			if overlaps(o, h.Faults) {

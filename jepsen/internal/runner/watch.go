@@ -79,6 +79,20 @@ func (p *prober) longestGap(from, to int64) (longest int64) {
 	return max(longest, to-last)
 }
 
+// await a write that begins from now on and is acknowledged, as long as one may take after a fault.
+func (p *prober) await() {
+	began := p.env.Record.Now()
+	for p.env.Record.Now() < began+int64(backWithin) {
+		p.mu.Lock()
+		back := p.firstAfter(began)
+		p.mu.Unlock()
+		if back != history.Open {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // firstAfter is when the first write was acknowledged that began after this time; history.Open if none.
 func (p *prober) firstAfter(at int64) int64 {
 	first := int64(history.Open)
