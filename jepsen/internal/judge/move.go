@@ -25,6 +25,7 @@ func Move(h *history.History) (v Verdict) {
 
 func moveKey(v *Verdict, key string, ops []*history.Op) (moves int) {
 	var made *history.Op
+	var kept []*history.Op
 	var events []porcupine.Operation
 	for _, o := range ops {
 		switch {
@@ -38,9 +39,10 @@ func moveKey(v *Verdict, key string, ops []*history.Op) (moves int) {
 		case o.F == "move" && o.Type == history.OK && o.Value == 1:
 			moves++
 		}
+		kept = append(kept, o)
 		events = append(events, porcupine.Operation{ClientId: o.Process, Input: o, Output: o, Call: o.Invoke, Return: o.Return})
 	}
-	model := placeModel()
+	model := inOrder(placeModel(), kept)
 	switch porcupine.CheckOperationsTimeout(model, events, Patience) {
 	case porcupine.Illegal:
 		v.add("not linearizable", fmt.Sprintf("the place of mount %s, the fewest operations that contradict each other:", key),

@@ -253,7 +253,7 @@ var realRestore = []mutation{
 				other = w.Arg
 			}
 		}
-		if o.Value == other {
+		if o.Value == other || o.Version == restoreShared { // a write of an earlier round may come late
 			return false
 		}
 		o.Value = other

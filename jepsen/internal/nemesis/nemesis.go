@@ -31,6 +31,7 @@ type Nemesis struct {
 
 	ChangesMembers bool // and so means nothing where clients do
 	TakesVotes     bool // for longer than it lasts: a client that demotes others meanwhile ends the majority
+	Older          bool // runs the build of tests/previous
 	Rewinds        bool // undoes what clients were told: few judges allow that
 
 	// Begin a fault; nil without an error where it cannot begin now.

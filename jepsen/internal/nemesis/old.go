@@ -21,7 +21,7 @@ var older struct {
 
 // old begins with all nodes but one on the previous build, and upgrades one after the other.
 var old = &Nemesis{
-	Name: "old", Does: "the build of tests/previous runs on all nodes but one, and fewer, then on none", Acts: true,
+	Name: "old", Does: "the build of tests/previous runs on all nodes but one, and fewer, then on none", Acts: true, Older: true,
 	Longest: 6 * time.Second,
 	Prepare: func(o *cluster.Options) error {
 		build := exec.Command(filepath.Join(o.Top, "tests", "build-previous"))

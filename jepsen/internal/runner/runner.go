@@ -146,6 +146,8 @@ func Unfit(w *workload.Workload, n *nemesis.Nemesis) string {
 	switch {
 	case n.ChangesMembers && w.ChangesMembers:
 		return fmt.Sprintf("%s changes the members by itself, so %s has no place there", w.Name, n.Name)
+	case n.Older && w.Newer:
+		return fmt.Sprintf("the build of %s lacks what %s needs", n.Name, w.Name)
 	case n.TakesVotes && w.ChangesMembers:
 		return fmt.Sprintf("%s demotes members, and the vote of another is lost by %s: no majority may be left", w.Name, n.Name)
 	case n.Rewinds && !w.Rewinds:

@@ -16,6 +16,7 @@ import (
 var audit = &Workload{
 	Name:    "audit",
 	Does:    "reads and writes of unique paths; the trails of all nodes",
+	Newer:   true,
 	Judge:   judge.Audit,
 	Least:   20,
 	Rewinds: true,

@@ -15,6 +15,7 @@ import (
 var dr = &Workload{
 	Name:    "dr",
 	Does:    "append on a pair of clusters, and a failover from one to the other under load",
+	Newer:   true,
 	Judge:   judge.DR,
 	Least:   10,
 	Options: func(o *cluster.Options) { o.Pair = true },

@@ -35,6 +35,8 @@ type Workload struct {
 	ChangesMembers bool
 	// Rewinds says that the judge allows that a restore undoes what clients were told.
 	Rewinds bool
+	// Newer says that it needs what the build of tests/previous lacks.
+	Newer bool
 	// Hasty nodes give a request up after a second, and say what they know of its outcome.
 	Hasty bool
 }
