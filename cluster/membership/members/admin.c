@@ -102,6 +102,7 @@ static bool leaves_majority(const struct part_host *host, const struct rlog_memb
                             struct reason *reason)
 {
     unsigned voters = 0, reached = 0;
+    ASSERT(part_on_thread(host) && host->n_members <= RLOG_MEMBERS_MAX);
     for (unsigned i = 0; i < host->n_members; i++) {
         const struct rlog_member *m = &host->members[i];
         if (m->id == member->id || m->role != RLOG_VOTER)
@@ -109,6 +110,7 @@ static bool leaves_majority(const struct part_host *host, const struct rlog_memb
         voters++;
         reached += m->id == host->id || mesh_linked(host->mesh, m->id);
     }
+    ASSERT(reached <= voters);
     if (voters == 0 || reached > voters / 2)
         return true; /* without any voter, the replica refuses the change */
     reason_set(reason,
