@@ -196,8 +196,8 @@ func (r row) print(w io.Writer) {
 	s := r.result
 	fmt.Fprintf(w, "%-44s %6d operations, %3.0f %% in %2d faults, %2d elections, longest gap %s, %d findings\n",
 		r.plan.Name(), s.Operations, 100*s.Overlap, s.Faults, s.Elections, s.LongestGap, len(s.Findings))
-	if s.Loopback {
-		fmt.Fprintln(w, "    on the loopback: this machine makes no network namespaces")
+	if where := s.Where(); where != "" {
+		fmt.Fprintf(w, "    %s\n", where)
 	}
 	for _, finding := range s.Findings {
 		fmt.Fprintf(w, "    %.6000s\n", finding)

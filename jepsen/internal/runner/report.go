@@ -59,8 +59,8 @@ func (r *run) report(h *history.History, v judge.Verdict) error {
 func (r *run) verdict(h *history.History) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s\nagain: %s\n", r.plan.Name(), r.plan.Command())
-	if r.result.Loopback {
-		text.WriteString("on the loopback: this machine makes no network namespaces\n")
+	if where := r.result.Where(); where != "" {
+		fmt.Fprintf(&text, "%s\n", where)
 	}
 	fmt.Fprintf(&text, "%d operations, %.0f %% of them during faults; %d faults, %d elections\n",
 		r.result.Operations, 100*r.result.Overlap, r.result.Faults, r.result.Elections)

@@ -64,6 +64,17 @@ func (p Plan) Arguments() []string {
 	return args
 }
 
+// Where the nodes ran, if not in namespaces.
+func (r *Result) Where() string {
+	switch {
+	case r.Plan.Loopback:
+		return "on the loopback, as asked"
+	case r.Loopback:
+		return "on the loopback: this machine makes no network namespaces"
+	}
+	return ""
+}
+
 // Result of a run, in result.json.
 type Result struct {
 	Plan       Plan
