@@ -20,6 +20,9 @@ class WaitingCluster(RegistryCluster):
     def init(self):
         super().init()
         self.await_feature_level()
+        # The active node makes the builtin policies soon after: a change that would end waits.
+        self.await_until(lambda: all(len(ask(node, "GET", "policies").json) == 2
+                                     for node in self.nodes))
 
 
 @pytest.fixture(scope="module")
