@@ -1,6 +1,9 @@
 package cluster
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+)
 
 const raftPath = "/v1/sys/storage/raft/"
 
@@ -12,6 +15,12 @@ func (n *Node) MemberChange(what string) Request {
 // Changed says whether a known reply to MemberChange means that the members are as asked for.
 func Changed(what string, r Reply) bool {
 	return r.Status == 204 || (what == "readmit" && r.Status == 400) // it was admitted before
+}
+
+// MajorityNeeds says whether a reply to MemberChange refuses to take a vote that the majority needs
+// while another member is away.
+func MajorityNeeds(r Reply) bool {
+	return r.Status == 400 && bytes.Contains(r.Body, []byte("which is no majority"))
 }
 
 // Renew is a fresh machine of the same name: an empty disk, and a process that joins by itself.

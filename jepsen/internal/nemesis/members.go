@@ -24,7 +24,7 @@ func (e *Env) changeMember(what string, n *cluster.Node) error {
 		if r.Known() && cluster.Changed(what, r) {
 			return nil
 		}
-		if r.Known() || time.Now().After(deadline) {
+		if (r.Known() && !cluster.MajorityNeeds(r)) || time.Now().After(deadline) {
 			return fmt.Errorf("%s %s: %s", what, n.Name, r.What())
 		}
 	}

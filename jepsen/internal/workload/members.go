@@ -65,6 +65,9 @@ func changeMember(c *Client, o *history.Op, what string, n *cluster.Node) bool {
 	for deadline := time.Now().Add(memberDrain); time.Now().Before(deadline); sleep(20) {
 		one := *o
 		r := c.Do(&one, nil, n.MemberChange(what))
+		if cluster.MajorityNeeds(r) {
+			continue
+		}
 		c.Record.AddFault(history.Fault{Fault: MemberFault, What: what + " " + n.Name, Start: one.Invoke,
 			Undone: c.Record.Now(), End: c.Record.Now()})
 		if r.Known() && !cluster.Changed(what, r) {
