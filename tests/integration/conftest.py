@@ -1,10 +1,14 @@
+import signal
+
 import pytest
 
 from cluster import Cluster
 
 
 def pytest_configure(config):
-    """A thread of a test that ends by an exception fails the test."""
+    """A thread of a test that ends by an exception fails the test. A shell in the background ignores
+    SIGINT, and so would every process of the tests, also those that must end by it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line("filterwarnings", "error::pytest.PytestUnhandledThreadExceptionWarning")
 
 
