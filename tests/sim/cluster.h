@@ -55,7 +55,7 @@ struct node {
     struct reason reason;
     uint64_t replaces;        /* id that this incarnation takes the place of, 0 when settled */
     bool damaged;             /* since this incarnation began */
-    bool strays;              /* … by a write that goes astray, and nobody may notice */
+    bool strays;              /* … by a write that goes astray; a node need not notice */
     uint64_t injected_before; /* fs.injected when the process began */
     struct sim_fs fs;
     struct sim_env env;

@@ -95,9 +95,8 @@ static void note_and_change(struct order *o)
     rlog_propose(o->all->host->rlog, &o->propose);
 }
 
-/* Whether the voters that are left without this member are led on: the active node reaches a
- * majority of them. An operator who takes a vote while another voter is away would end the service,
- * and nothing but the other voter's return would bring it back. */
+/* Whether this node, the active one, reaches a majority of the voters that are left without this
+ * member. If it did not, the cluster would have no leader until a voter that is away comes back. */
 static bool leaves_majority(const struct part_host *host, const struct rlog_member *member,
                             struct reason *reason)
 {
@@ -114,7 +113,7 @@ static bool leaves_majority(const struct part_host *host, const struct rlog_memb
     if (voters == 0 || reached > voters / 2)
         return true; /* without any voter, the replica refuses the change */
     reason_set(reason,
-               "without the vote of %s, this node would reach %u of %u voters, which is no "
+               "without the vote of %s, the active node would reach %u of %u voters, which is no "
                "majority: let the others come back, or remove them first",
                member->name, reached, voters);
     return false;

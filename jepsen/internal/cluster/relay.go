@@ -15,7 +15,7 @@ import (
 
 // Where no namespaces can be made, all nodes are on the loopback, and a relay stands before each: the
 // others know its address alone. A link is cut by holding back what is on its way. As on a link
-// whose packets are lost, nobody is told, and what was sent comes later if the cut ends in time.
+// whose packets are lost, neither end gets an error, and what was sent arrives when the cut ends.
 
 const (
 	relayPiece = 16 << 10

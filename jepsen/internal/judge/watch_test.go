@@ -203,6 +203,6 @@ func TestTokensAreInNoListOfPolicies(t *testing.T) {
 	}
 	h.Ops[1] = &history.Op{F: "watch", Key: EveryToken, Type: history.OK, CAS: &after, Value: 7, Version: 5, Invoke: 3, Return: 10 * wakeWithin}
 	if v := Watch(h); len(v.Anomalies) == 0 {
-		t.Error("a change of a token wakes nobody, and that is accepted")
+		t.Error("a waiter that a change of a token does not wake is accepted")
 	}
 }

@@ -20,7 +20,7 @@ const (
 func overlaps(o *history.Op, faults []history.Fault) bool {
 	for _, f := range faults {
 		ended := o.Return >= f.Start
-		if o.Type == history.Info { // nobody knows when it ended, or whether
+		if o.Type == history.Info { // its end is unknown: only its beginning counts
 			ended = o.Invoke >= f.Start
 		}
 		if o.Invoke <= f.End && ended {

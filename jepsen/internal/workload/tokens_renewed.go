@@ -96,7 +96,7 @@ func renewToken(c *Client, p *tokenPool, t *token) {
 		c.Wrong(o, r)
 		return
 	default:
-		if o.Value = expiry(c, t.text); o.Value == 0 { // it has ended meanwhile: nobody knows when
+		if o.Value = expiry(c, t.text); o.Value == 0 { // it has ended meanwhile, at an unknown time
 			o.Type, o.Return = history.Info, history.Open
 			break
 		}

@@ -133,7 +133,7 @@ func tokensDone(c *Client, l *tokenList, o *history.Op, r cluster.Reply) (index 
 				o.Value, _ = strconv.ParseInt(each.Description, 10, 64)
 			}
 		}
-		if o.Value == 0 { // nobody has changed it yet
+		if o.Value == 0 { // no client has changed it yet
 			return 0
 		}
 	}
