@@ -64,6 +64,7 @@ func checkCommand(dir string) error {
 
 type options struct {
 	top, suite string
+	slice      string // of the quick suite: I/N
 	list       bool
 	timed      bool // --time was given
 	jobs       int
@@ -87,6 +88,7 @@ func parse(args []string) (*options, error) {
 	flags := flag.NewFlagSet("jepsen/run", flag.ContinueOnError)
 	flags.StringVar(&o.top, "top", ".", "the source tree")
 	flags.StringVar(&o.suite, "suite", "", "run the rows of this suite: quick or full")
+	flags.StringVar(&o.slice, "slice", "0/1", "of the quick suite the rows of number I of N: I/N")
 	flags.BoolVar(&o.list, "list", false, "list workloads and nemeses")
 	flags.IntVar(&o.jobs, "jobs", 3, "rows of a suite at once")
 	flags.Float64Var(&o.hours, "hours", 0, "hours after which a suite begins no row, and jepsen/forever ends; 0: no limit")
@@ -190,7 +192,7 @@ func (r row) findings() int {
 
 func (r row) print(w io.Writer) {
 	if r.err != nil {
-		fmt.Fprintf(w, "%-44s FAILED %v\n    %s\n", r.plan.Name(), r.err, r.plan.Command())
+		fmt.Fprintf(w, "%-44s FAILED %v\n    again: %s\n", r.plan.Name(), r.err, r.plan.Command())
 		return
 	}
 	s := r.result
@@ -201,6 +203,9 @@ func (r row) print(w io.Writer) {
 	}
 	for _, finding := range s.Findings {
 		fmt.Fprintf(w, "    %.6000s\n", finding)
+	}
+	if len(s.Anomalies) > 0 {
+		fmt.Fprintf(w, "    the judge found %d of them\n", len(s.Anomalies))
 	}
 	if len(s.Findings) > 0 {
 		fmt.Fprintf(w, "    again: %s\n    kept: %s\n", r.plan.Command(), r.dir)

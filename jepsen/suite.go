@@ -16,12 +16,17 @@ import (
 	"holdfast/jepsen/internal/workload"
 )
 
-// quickRows: each workload with the faults that are most likely to hurt it.
+// foundRows have found a fault of the program (FOUND.md): they run in each slice.
+var foundRows = []string{
+	"register isolate+kill",
+	"register replace",
+}
+
+// quickRows: each other workload with the faults that are most likely to hurt it.
 var quickRows = []string{
 	"dr kill+isolate", // the longest first
 	"watch isolate+kill",
 	"audit audit-hang+kill",
-	"register isolate+kill",
 	"register oneway-in+pause",
 	"register clock+transfer",
 	"append slow+kill-active",
@@ -34,17 +39,31 @@ var quickRows = []string{
 	"append snapshot+kill-majority",
 	"members power",
 	"restore kill-active",
-	"register replace",
 	"register roll+old haproxy",
 }
 
 const fullSeconds = 60
 
+// sliceOf the rows: I/N is every N-th of them, from number I on.
+func sliceOf(rows []string, slice string) (chosen []string, err error) {
+	var number, count int
+	if n, err := fmt.Sscanf(slice, "%d/%d", &number, &count); n != 2 || err != nil || number < 0 || number >= count {
+		return nil, fmt.Errorf("--slice %s: I/N with I below N is expected", slice)
+	}
+	for i := number; i < len(rows); i += count {
+		chosen = append(chosen, rows[i])
+	}
+	return chosen, nil
+}
+
 func suitePlans(o *options) (plans []runner.Plan, err error) {
 	var rows []string
 	switch o.suite {
 	case "quick":
-		rows = quickRows
+		if rows, err = sliceOf(quickRows, o.slice); err != nil {
+			return nil, err
+		}
+		rows = append(rows, foundRows...)
 	case "full":
 		if !o.timed {
 			o.plan.Seconds = fullSeconds

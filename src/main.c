@@ -1,6 +1,8 @@
 /* The commands that need the server's code: server, dev, cluster, dump, audit verify. */
+#include "agent/agent.h"
 #include "audit/verify.h"
 #include "base/mem.h"
+#include "base/record.h"
 #include "cli/client.h"
 #include "cluster/membership/bootstrap/step_file.h"
 #include "crypto/crypto.h"
@@ -223,6 +225,38 @@ static int run_dump_snapshot(struct cli *cli)
     return st == ST_OK ? EXIT_SUCCESS : fail(cli->args[0], st, &reason);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct record *const *one = a, *const *other = b;
+    return strcmp((*one)->name, (*other)->name);
+}
+
+/* Print the form of every record and small frame in Markdown: tests/documents/generate reads it. */
+static int run_dump_formats(struct cli *cli)
+{
+    enum { MAX_RECORDS = 512 };
+    static const struct record *all[MAX_RECORDS];
+    CLEANUP(buf_done) struct buf text = {0};
+    size_t n = 0;
+    (void)cli;
+    for (const struct record *record; (record = record_at(n)) != NULL && n < MAX_RECORDS; n++)
+        all[n] = record;
+    qsort(all, n, sizeof all[0], by_name);
+    for (size_t i = 0; i < n; i++) {
+        buf_add_format(&text, "## %s\n\n", all[i]->name);
+        if (all[i]->key != NULL)
+            buf_add_format(&text, "At `%s`, %s.\n\n", all[i]->key,
+                           all[i]->raw ? "not encrypted" : "encrypted");
+        else
+            buf_add_format(&text, "%s.\n\n", all[i]->where);
+        record_draw(all[i], &text);
+        buf_add_str(&text, "\n");
+    }
+    if (buf_status(&text) != ST_OK)
+        return EXIT_FAILURE;
+    return fwrite(text.data, 1, text.len, stdout) == text.len ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
 static int run_snapshot_verify(struct cli *cli)
 {
     struct reason reason = {{0}};
@@ -269,6 +303,13 @@ static const struct cli_flag server_flags[] = {
 static const struct cli_flag recover_flags[] = {RECOVER_FLAGS};
 static const struct cli_flag cluster_flags[] = {{"out", CLI_FILE, "the directory to write to"}};
 
+static int run_agent(struct cli *cli)
+{
+    const char *file = cli_text(cli, "config");
+    return file != NULL ? agent_run(file) : cli_usage_error(cli, "-config FILE is missing");
+}
+
+static const struct cli_flag agent_flags[] = {{"config", CLI_FILE, "configuration file"}};
 static const struct cli_command commands[] = {
     {.name = "dev",
      .args = "",
@@ -284,6 +325,13 @@ static const struct cli_command commands[] = {
      .offline = true,
      .run = run_server,
      .help = "Run a node."},
+    {.name = "agent",
+     .args = "",
+     .flags = agent_flags,
+     .n_flags = ARRAY_LEN(agent_flags),
+     .offline = true,
+     .run = run_agent,
+     .help = "Run tasks of the scheduler on this machine."},
     {.name = "cluster bootstrap",
      .args = "NAME[,HOST…]…",
      .args_min = 1,
@@ -323,6 +371,11 @@ static const struct cli_command commands[] = {
      .offline = true,
      .run = run_dump_snapshot,
      .help = "Print a snapshot, as text."},
+    {.name = "dump formats",
+     .args = "",
+     .offline = true,
+     .run = run_dump_formats,
+     .help = "Print the form of every stored record and small frame, as Markdown."},
     {.name = "operator raft snapshot inspect",
      .args = "FILE",
      .args_min = 1,

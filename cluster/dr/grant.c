@@ -5,8 +5,13 @@
 #include "text/random.h"
 
 #define SECRET_LABEL "dr secret "
+#define KEYS_LABEL "dr keys "
 
-enum { LABEL_LEN = sizeof SECRET_LABEL - 1 };
+enum {
+    LABEL_LEN = sizeof SECRET_LABEL - 1,
+    KEYS_LABEL_LEN = sizeof KEYS_LABEL - 1,
+    HALF = (DR_SECRET_NAME - 1) / 2, /* of a name: 128 bits */
+};
 
 static enum status refuse(struct reason *reason, const char *text)
 {
@@ -21,6 +26,22 @@ static enum status secret_name(struct state_txn *txn, const char secret[DR_SECRE
     char labelled[LABEL_LEN + DR_SECRET_LEN];
     memcpy(labelled, SECRET_LABEL, LABEL_LEN);
     memcpy(labelled + LABEL_LEN, secret, DR_SECRET_LEN);
+    enum status st = token_name(txn->cipher, bytes_of(labelled, sizeof labelled), ret_name);
+    mem_wipe(labelled, sizeof labelled);
+    return st;
+}
+
+/* The name of a secret and of the keys that used it. */
+static enum status keys_name(struct state_txn *txn, const struct dr_claim *claim,
+                             const uint8_t key_sha256[32], char ret_name[DR_SECRET_NAME])
+{
+    uint8_t labelled[KEYS_LABEL_LEN + DR_SECRET_LEN + 32 + BOX_PUBLIC_BYTES], *at = labelled;
+    ASSERT(claim->box_key != NULL && strlen(claim->secret) == DR_SECRET_LEN);
+    at = mempcpy(at, KEYS_LABEL, KEYS_LABEL_LEN);
+    at = mempcpy(at, claim->secret, DR_SECRET_LEN);
+    at = mempcpy(at, key_sha256, 32);
+    at = mempcpy(at, claim->box_key, BOX_PUBLIC_BYTES);
+    ASSERT(at == labelled + sizeof labelled);
     enum status st = token_name(txn->cipher, bytes_of(labelled, sizeof labelled), ret_name);
     mem_wipe(labelled, sizeof labelled);
     return st;
@@ -110,12 +131,17 @@ static enum status check_secret(struct state_txn *txn, const struct dr_claim *cl
     if (st == ST_NOT_FOUND)
         return refuse(reason, unknown);
     TRY(st);
-    bool same = bytes_eq_secret(bytes_str(name), bytes_str(ret->secret));
-    return same ? ST_OK : refuse(reason, unknown);
+    size_t n = ret->activated_ms != 0 ? HALF : DR_SECRET_NAME - 1;
+    bool same = strlen(ret->secret) == DR_SECRET_NAME - 1 &&
+                bytes_eq_secret(bytes_of(name, n), bytes_of(ret->secret, n));
+    if (same)
+        return ST_OK;
+    TRY(state_need_keys(txn));
+    return refuse(reason, unknown);
 }
 
-/* Whether the secret still counts for this key. */
-static enum status check_use(const struct dr_secondary *s, const uint8_t key_sha256[32],
+/* Whether the secret still counts for the keys of this name. */
+static enum status check_use(const struct dr_secondary *s, const char keys[DR_SECRET_NAME],
                              int64_t now_ms, struct reason *reason)
 {
     if (s->activated_ms == 0)
@@ -123,15 +149,15 @@ static enum status check_use(const struct dr_secondary *s, const uint8_t key_sha
                    ? ST_OK
                    : refuse(reason, "the activation token has expired: make another one with "
                                     "primary/secondary-token");
-    if (memcmp(s->key_sha256, key_sha256, sizeof s->key_sha256) == 0 &&
+    if (bytes_eq_secret(bytes_of(s->secret + HALF, HALF), bytes_of(keys, HALF)) &&
         now_ms - s->activated_ms < DR_GRANT_AGAIN_MS)
         return ST_OK;
     return refuse(reason, "the activation token was used already: revoke the secondary, and make "
                           "another token");
 }
 
-static enum status check_build(const struct dr_claim *claim, uint16_t feature,
-                               struct reason *reason)
+static enum status check_build(const struct state_txn *txn, const struct dr_claim *claim,
+                               uint16_t feature, struct reason *reason)
 {
     if (claim->protocol < 1)
         return refuse(reason, "protocol: 1 or more is expected");
@@ -142,8 +168,11 @@ static enum status check_build(const struct dr_claim *claim, uint16_t feature,
                    (unsigned long long)claim->feature, (unsigned)feature);
         return ST_INVALID;
     }
-    if (claim->version > DR_VERSION_MAX)
-        return refuse(reason, "version: the state of the secondary has an impossible version");
+    if (claim->version > state_version(txn) + DR_VERSION_AHEAD || claim->version > DR_VERSION_MAX)
+        return refuse(reason,
+                      "version: impossible: it is further above this primary's version than "
+                      "a cluster's writes can bring it; begin the secondary with an empty "
+                      "data directory");
     return ST_OK;
 }
 
@@ -175,16 +204,19 @@ enum status dr_grant_use(struct state_txn *txn, const struct dr_claim *claim, ui
 {
     struct dr_secondary secondary;
     uint8_t key_sha256[32];
+    char keys[DR_SECRET_NAME];
     TRY(check_running(txn, reason));
     TRY(check_secret(txn, claim, &secondary, reason));
     if (cert_public_fingerprint(claim->public_pem, key_sha256) != ST_OK)
         return refuse(reason, "public_key: a public key in PEM form is expected");
-    TRY(check_use(&secondary, key_sha256, now_ms, reason));
-    TRY(check_build(claim, feature, reason));
+    TRY(keys_name(txn, claim, key_sha256, keys));
+    TRY(check_use(&secondary, keys, now_ms, reason));
+    TRY(check_build(txn, claim, feature, reason));
     TRY(grant_raise(txn, claim->version));
     if (secondary.activated_ms != 0)
         return ST_OK;
     secondary.activated_ms = MAX(now_ms, 1);
     memcpy(secondary.key_sha256, key_sha256, sizeof secondary.key_sha256);
+    memcpy(secondary.secret + HALF, keys, HALF);
     return dr_secondary_put(txn, &secondary);
 }

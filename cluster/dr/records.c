@@ -1,19 +1,10 @@
-/* The records, each with a format byte first:
- *
- *   secondary  format u8, block secret, created u64, expire u64, activated u64, key 32, next key 32
- *   ca         format u8, block certificate, block key
- *   link       format u8, cluster 16, block authority, block certificate, block key
- *   addresses  format u8, n u8, n blocks
- *   root       format u8, block
- *   box        format u8, private key 32
- *   applied    format u8, version u64, time u64
- */
 #include "cluster/dr/records.h"
 
 #include "base/mem.h"
+#include "state/state_record.h"
 #include "text/time.h"
 
-enum { RECORD_FORMAT = 1, SECONDARY_KEY_MAX = sizeof DR_SECONDARY_PREFIX + DR_ID_MAX };
+enum { SECONDARY_KEY_MAX = sizeof DR_SECONDARY_PREFIX + DR_ID_MAX };
 
 static struct bytes secondary_key(const char *id, char room[SECONDARY_KEY_MAX])
 {
@@ -23,34 +14,28 @@ static struct bytes secondary_key(const char *id, char room[SECONDARY_KEY_MAX])
     return bytes_str(room);
 }
 
-static bool copy_block(struct bytes from, char *to, size_t room)
-{
-    if (from.len >= room || (from.len != 0 && memchr(from.data, 0, from.len) != NULL))
-        return false;
-    if (from.len != 0)
-        memcpy(to, from.data, from.len);
-    to[from.len] = '\0';
-    return true;
-}
+static const struct record_field secondary_fields[] = {
+    RECORD_FIELD(struct dr_secondary, secret, TEXT, .help = "name of its one-time secret"),
+    RECORD_FIELD(struct dr_secondary, created_ms, U64, .help = "cluster time of its token"),
+    RECORD_FIELD(struct dr_secondary, expire_ms, U64,
+                 .help = "cluster time at which the token ends, unless it was used"),
+    RECORD_FIELD(struct dr_secondary, activated_ms, U64,
+                 .help = "cluster time of the activation; 0: not activated"),
+    RECORD_FIELD(struct dr_secondary, key_sha256, FIXED, .help = "of its certificate's public key"),
+    RECORD_FIELD(struct dr_secondary, next_sha256, FIXED,
+                 .help = "of the next certificate's; zeros: none"),
+};
+static const struct record secondary_record = {RECORD(struct dr_secondary, secondary_fields),
+                                               .name = "dr/secondary", .key = DR_SECONDARY_PREFIX,
+                                               .newest = 1};
+RECORD_LISTED(secondary_record);
 
 enum status dr_secondary_decode(struct bytes id, struct bytes record, struct dr_secondary *ret)
 {
-    struct dr_secondary s = {0};
-    struct reader in = reader_of(record);
-    uint8_t format = reader_u8(&in);
-    struct bytes secret = reader_block(&in);
-    s.created_ms = (int64_t)reader_u64(&in);
-    s.expire_ms = (int64_t)reader_u64(&in);
-    s.activated_ms = (int64_t)reader_u64(&in);
-    struct bytes key = reader_take(&in, sizeof s.key_sha256);
-    struct bytes next = reader_take(&in, sizeof s.next_sha256);
-    if (reader_end(&in) != ST_OK || format != RECORD_FORMAT ||
-        !copy_block(secret, s.secret, sizeof s.secret) || !copy_block(id, s.id, sizeof s.id) ||
-        s.created_ms < 0 || s.expire_ms < 0 || s.activated_ms < 0)
+    if (id.len >= sizeof ret->id || (id.len != 0 && memchr(id.data, 0, id.len) != NULL))
         return ST_CORRUPT;
-    memcpy(s.key_sha256, key.data, sizeof s.key_sha256);
-    memcpy(s.next_sha256, next.data, sizeof s.next_sha256);
-    *ret = s;
+    TRY(record_decode(&secondary_record, record, NULL, ret));
+    *bytes_put((uint8_t *)ret->id, id) = '\0';
     return ST_OK;
 }
 
@@ -82,18 +67,9 @@ bool dr_secondary_lives(const struct dr_secondary *s, int64_t now_ms)
 
 enum status dr_secondary_put(struct state_txn *txn, const struct dr_secondary *s)
 {
-    CLEANUP(buf_done) struct buf record = {0};
     char room[SECONDARY_KEY_MAX];
     ASSERT(dr_name_id_valid(s->id));
-    buf_add_u8(&record, RECORD_FORMAT);
-    buf_add_block(&record, bytes_str(s->secret));
-    buf_add_u64(&record, (uint64_t)s->created_ms);
-    buf_add_u64(&record, (uint64_t)s->expire_ms);
-    buf_add_u64(&record, (uint64_t)s->activated_ms);
-    buf_add(&record, bytes_of(s->key_sha256, sizeof s->key_sha256));
-    buf_add(&record, bytes_of(s->next_sha256, sizeof s->next_sha256));
-    TRY(buf_status(&record));
-    return state_put(txn, secondary_key(s->id, room), buf_bytes(&record));
+    return state_put_record(txn, secondary_key(s->id, room), &secondary_record, s);
 }
 
 enum status dr_secondary_delete(struct state_txn *txn, const char *id)
@@ -119,35 +95,37 @@ enum status dr_secondaries_read(struct state_txn *txn, int64_t now_ms, struct dr
     return ST_OK;
 }
 
+static const struct record ca_record = {RECORD(struct cert_pair, cert_pair_fields), .name = "dr/ca",
+                                        .key = DR_CA, .newest = 1};
+RECORD_LISTED(ca_record);
+
 enum status dr_ca_decode(struct bytes record, struct cert_pair *ret_ca)
 {
-    struct reader in = reader_of(record);
-    uint8_t format = reader_u8(&in);
-    struct bytes cert = reader_block(&in), key = reader_block(&in);
-    if (reader_end(&in) != ST_OK || format != RECORD_FORMAT)
-        return ST_CORRUPT;
-    buf_add(&ret_ca->cert, cert);
-    buf_add(&ret_ca->key, key);
-    TRY(buf_status(&ret_ca->cert));
-    return buf_status(&ret_ca->key);
+    return record_decode(&ca_record, record, NULL, ret_ca);
 }
 
 enum status dr_ca_get(struct state_txn *txn, struct cert_pair *ret_ca)
 {
-    struct state_value stored;
-    TRY(state_get(txn, BYTES(DR_CA), &stored));
-    return dr_ca_decode(stored.value, ret_ca);
+    return state_get_record(txn, BYTES(DR_CA), &ca_record, ret_ca);
 }
 
 enum status dr_ca_put(struct state_txn *txn, const struct cert_pair *ca)
 {
-    CLEANUP(buf_done) struct buf record = {0};
-    buf_add_u8(&record, RECORD_FORMAT);
-    buf_add_block(&record, buf_bytes(&ca->cert));
-    buf_add_block(&record, buf_bytes(&ca->key));
-    TRY(buf_status(&record));
-    return state_put(txn, BYTES(DR_CA), buf_bytes(&record));
+    return state_put_record(txn, BYTES(DR_CA), &ca_record, ca);
 }
+
+static const struct record_field link_fields[] = {
+    RECORD_FIELD(struct dr_link_record, cluster, FIXED, .help = "id of the primary's cluster"),
+    RECORD_FIELD(struct dr_link_record, ca, BLOCK,
+                 .help = "authority of the primary's cluster ports, PEM"),
+    RECORD_NAMED("cert", struct dr_link_record, own.cert, BLOCK,
+                 .help = "this secondary's certificate, PEM"),
+    RECORD_NAMED("key", struct dr_link_record, own.key, BLOCK, .secret = true,
+                 .help = "its private key, PEM"),
+};
+static const struct record link_record = {RECORD(struct dr_link_record, link_fields),
+                                          .name = "dr/link", .key = DR_LINK, .newest = 1};
+RECORD_LISTED(link_record);
 
 void dr_link_record_done(struct dr_link_record *link)
 {
@@ -157,75 +135,43 @@ void dr_link_record_done(struct dr_link_record *link)
 
 enum status dr_link_put(struct state_txn *txn, const struct dr_link_record *link)
 {
-    CLEANUP(buf_done) struct buf record = {0};
-    buf_add_u8(&record, RECORD_FORMAT);
-    buf_add(&record, bytes_of(link->cluster, sizeof link->cluster));
-    buf_add_block(&record, buf_bytes(&link->ca));
-    buf_add_block(&record, buf_bytes(&link->own.cert));
-    buf_add_block(&record, buf_bytes(&link->own.key));
-    TRY(buf_status(&record));
-    return state_put(txn, BYTES(DR_LINK), buf_bytes(&record));
+    return state_put_record(txn, BYTES(DR_LINK), &link_record, link);
 }
 
 enum status dr_link_get(struct state_txn *txn, struct dr_link_record *ret_link)
 {
-    struct state_value stored;
-    TRY(state_get(txn, BYTES(DR_LINK), &stored));
-    return dr_link_decode(stored.value, ret_link);
+    return state_get_record(txn, BYTES(DR_LINK), &link_record, ret_link);
 }
 
 enum status dr_link_decode(struct bytes record, struct dr_link_record *ret_link)
 {
-    struct reader in = reader_of(record);
-    uint8_t format = reader_u8(&in);
-    struct bytes cluster = reader_take(&in, MESH_CLUSTER_ID_BYTES), ca = reader_block(&in);
-    struct bytes cert = reader_block(&in), key = reader_block(&in);
-    if (reader_end(&in) != ST_OK || format != RECORD_FORMAT)
-        return ST_CORRUPT;
-    memcpy(ret_link->cluster, cluster.data, sizeof ret_link->cluster);
-    buf_add(&ret_link->ca, ca);
-    buf_add(&ret_link->own.cert, cert);
-    buf_add(&ret_link->own.key, key);
-    TRY(buf_status(&ret_link->ca));
-    TRY(buf_status(&ret_link->own.cert));
-    return buf_status(&ret_link->own.key);
+    return record_decode(&link_record, record, NULL, ret_link);
 }
 
-static enum status encode_addresses(const struct dr_addresses *addresses, struct buf *out)
-{
-    ASSERT(addresses->n <= DR_ADDRESSES_MAX);
-    buf_add_u8(out, RECORD_FORMAT);
-    buf_add_u8(out, addresses->n);
-    for (unsigned i = 0; i < addresses->n; i++)
-        buf_add_block(out, bytes_str(addresses->at[i]));
-    return buf_status(out);
-}
+static const struct record_field addresses_fields[] = {
+    RECORD_ARRAY("addresses", struct dr_addresses, at, n, LIST8, &dr_address_record,
+                 .help = "cluster ports of the primary"),
+};
+static const struct record addresses_record = {RECORD(struct dr_addresses, addresses_fields),
+                                               .name = "dr/addresses", .key = DR_ADDRESSES,
+                                               .newest = 1};
+RECORD_LISTED(addresses_record);
 
 enum status dr_addresses_get(struct state_txn *txn, struct dr_addresses *ret)
 {
-    struct state_value stored;
-    TRY(state_get(txn, BYTES(DR_ADDRESSES), &stored));
-    return dr_addresses_decode(stored.value, ret);
+    return state_get_record(txn, BYTES(DR_ADDRESSES), &addresses_record, ret);
 }
 
 enum status dr_addresses_decode(struct bytes record, struct dr_addresses *ret)
 {
-    struct reader in = reader_of(record);
-    uint8_t format = reader_u8(&in), n = reader_u8(&in);
-    *ret = (struct dr_addresses){0};
-    if (format != RECORD_FORMAT || n > DR_ADDRESSES_MAX)
-        return ST_CORRUPT;
-    for (unsigned i = 0; i < n; i++)
-        if (dr_addresses_add(ret, reader_block(&in)) != ST_OK)
-            return ST_CORRUPT;
-    return reader_end(&in) == ST_OK ? ST_OK : ST_CORRUPT;
+    return record_decode(&addresses_record, record, NULL, ret);
 }
 
 enum status dr_addresses_put(struct state_txn *txn, const struct dr_addresses *addresses)
 {
     CLEANUP(buf_done) struct buf record = {0};
     struct state_value stored;
-    TRY(encode_addresses(addresses, &record));
+    TRY(record_encode(&addresses_record, addresses, &record));
     enum status st = state_get(txn, BYTES(DR_ADDRESSES), &stored);
     if (st == ST_OK && bytes_eq(stored.value, buf_bytes(&record)))
         return ST_OK;
@@ -234,73 +180,80 @@ enum status dr_addresses_put(struct state_txn *txn, const struct dr_addresses *a
     return state_put(txn, BYTES(DR_ADDRESSES), buf_bytes(&record));
 }
 
+static const struct record_field root_fields[] = {
+    RECORD_ITSELF("root", struct bytes, BLOCK, .min = 1, .max = DR_ROOT_BYTES_MAX, .secret = true,
+                  .help = "root key of the primary"),
+};
+static const struct record root_record = {RECORD(struct bytes, root_fields), .name = "dr/root",
+                                          .key = DR_ROOT_KEY, .newest = 1};
+RECORD_LISTED(root_record);
+
 enum status dr_root_get(struct state_txn *txn, struct secret *ret_root)
 {
-    struct state_value stored;
-    TRY(state_get(txn, BYTES(DR_ROOT_KEY), &stored));
-    return dr_root_decode(stored.value, ret_root);
+    struct bytes root;
+    TRY(state_get_record(txn, BYTES(DR_ROOT_KEY), &root_record, &root));
+    return secret_dup(root, ret_root);
 }
 
 enum status dr_root_decode(struct bytes record, struct secret *ret_root)
 {
-    struct reader in = reader_of(record);
-    uint8_t format = reader_u8(&in);
-    struct bytes root = reader_block(&in);
-    if (reader_end(&in) != ST_OK || format != RECORD_FORMAT || root.len == 0)
-        return ST_CORRUPT;
+    struct bytes root = {0};
+    TRY(record_decode(&root_record, record, NULL, &root));
     return secret_dup(root, ret_root);
 }
 
 enum status dr_root_put(struct state_txn *txn, struct bytes root)
 {
-    CLEANUP(buf_done) struct buf record = {0};
-    ASSERT(root.len > 0 && root.len <= DR_ROOT_BYTES_MAX);
-    buf_add_u8(&record, RECORD_FORMAT);
-    buf_add_block(&record, root);
-    TRY(buf_status(&record));
-    return state_put(txn, BYTES(DR_ROOT_KEY), buf_bytes(&record));
+    return state_put_record(txn, BYTES(DR_ROOT_KEY), &root_record, &root);
 }
+
+static const struct record_field box_fields[] = {
+    RECORD_ITSELF("key", uint8_t[BOX_SAVED_BYTES], FIXED, .secret = true,
+                  .help = "private half of the key that a primary seals for"),
+};
+static const struct record box_record = {RECORD(uint8_t[BOX_SAVED_BYTES], box_fields),
+                                         .name = "dr/box", .key = DR_BOX, .newest = 1};
+RECORD_LISTED(box_record);
 
 enum status dr_box_get(struct state_txn *txn, struct box_key *ret_key)
 {
-    struct state_value stored;
-    TRY(state_get(txn, BYTES(DR_BOX), &stored));
-    struct reader in = reader_of(stored.value);
-    uint8_t format = reader_u8(&in);
-    struct bytes saved = reader_take(&in, BOX_SAVED_BYTES);
-    if (reader_end(&in) != ST_OK || format != RECORD_FORMAT)
-        return ST_CORRUPT;
-    return box_key_load(saved, ret_key);
+    uint8_t saved[BOX_SAVED_BYTES] = {0};
+    enum status st = state_get_record(txn, BYTES(DR_BOX), &box_record, saved);
+    if (st == ST_OK)
+        st = box_key_load(bytes_of(saved, sizeof saved), ret_key);
+    mem_wipe(saved, sizeof saved);
+    return st;
 }
 
 enum status dr_box_put(struct state_txn *txn, const struct box_key *key)
 {
-    uint8_t record[1 + BOX_SAVED_BYTES] = {RECORD_FORMAT};
-    enum status st = box_key_save(key, record + 1);
+    uint8_t saved[BOX_SAVED_BYTES];
+    enum status st = box_key_save(key, saved);
     if (st == ST_OK)
-        st = state_put(txn, BYTES(DR_BOX), bytes_of(record, sizeof record));
-    mem_wipe(record, sizeof record);
+        st = state_put_record(txn, BYTES(DR_BOX), &box_record, saved);
+    mem_wipe(saved, sizeof saved);
     return st;
 }
 
+static const struct record_field applied_fields[] = {
+    RECORD_FIELD(struct dr_applied, version, U64, .help = "of the newest record that was applied"),
+    RECORD_FIELD(struct dr_applied, time_ms, U64, .help = "cluster time in that record"),
+};
+static const struct record applied_record = {RECORD(struct dr_applied, applied_fields),
+                                             .name = "dr/applied", .key = DR_APPLIED, .newest = 1,
+                                             .raw = true};
+RECORD_LISTED(applied_record);
+
 enum status dr_applied_put(struct state_txn *txn, const struct dr_applied *applied)
 {
-    CLEANUP(buf_done) struct buf record = {0};
-    buf_add_u8(&record, RECORD_FORMAT);
-    buf_add_u64(&record, applied->version);
-    buf_add_u64(&record, (uint64_t)applied->time_ms);
-    TRY(buf_status(&record));
-    return state_put_raw(txn, BYTES(DR_APPLIED), buf_bytes(&record));
+    return state_put_record(txn, BYTES(DR_APPLIED), &applied_record, applied);
 }
 
 int64_t dr_applied_ms(const struct store_pin *pin)
 {
-    struct store_item item;
-    if (store_get(pin, BYTES(DR_APPLIED), &item) != ST_OK)
+    struct dr_applied applied = {0};
+    if (state_record_at(pin, BYTES(DR_APPLIED), &applied_record, &applied) != ST_OK)
         return 0;
-    struct reader in = reader_of(item.value);
-    uint8_t format = reader_u8(&in);
-    uint64_t version = reader_u64(&in), ms = reader_u64(&in);
-    bool here = reader_end(&in) == ST_OK && format == RECORD_FORMAT && version == pin->version;
-    return here && ms < (uint64_t)TEXT_CLOCK_END ? (int64_t)ms : 0;
+    bool here = applied.version == pin->version && applied.time_ms < TEXT_CLOCK_END;
+    return here ? applied.time_ms : 0;
 }

@@ -39,7 +39,7 @@ enum {
 
 struct dr_secondary {
     char id[DR_ID_MAX];
-    char secret[DR_SECRET_NAME]; /* name of its one-time secret (barrier/token.h, grant.h) */
+    char secret[DR_SECRET_NAME]; /* name of its one-time secret, and of its keys (grant.h) */
     int64_t created_ms;          /* cluster time of its token */
     int64_t expire_ms;           /* cluster time at which the token ends, unless it was used */
     int64_t activated_ms;        /* cluster time of the activation, which used the secret up; 0: not

@@ -2,31 +2,10 @@
 #include "cluster/dr/former.h"
 
 #include "base/plant.h"
+#include "state/state_record.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-
-/* The record: format u8, mode u8, phase u8, flags u8 (bit 0: whole), set 16, epoch u64, since i64,
- * target u64, blocks id, address, reason. */
-enum { ROLE_FORMAT = 1, ROLE_WHOLE = 1, ROLE_BYTES_MAX = 1024 };
-
-enum status dr_role_encode(const struct dr_role *role, struct buf *out)
-{
-    ASSERT(role->mode != DR_MODE_DISABLED && role->epoch >= DR_EPOCH_FIRST);
-    buf_add_u8(out, ROLE_FORMAT);
-    buf_add_u8(out, (uint8_t)role->mode);
-    buf_add_u8(out, (uint8_t)role->phase);
-    buf_add_u8(out, role->whole ? ROLE_WHOLE : 0);
-    buf_add(out, bytes_of(role->set, sizeof role->set));
-    buf_add_u64(out, role->epoch);
-    buf_add_u64(out, (uint64_t)role->since_ms);
-    buf_add_u64(out, role->target);
-    buf_add_block(out, bytes_str(role->id));
-    buf_add_block(out, bytes_str(role->address));
-    buf_add_block(out, bytes_str(role->reason));
-    ASSERT(out->len <= ROLE_BYTES_MAX);
-    return buf_status(out);
-}
 
 /* Copy a text without a zero byte. False: it does not fit. */
 static bool take_text(struct bytes from, char *to, size_t room)
@@ -39,75 +18,69 @@ static bool take_text(struct bytes from, char *to, size_t room)
     return true;
 }
 
-static bool is_possible(const struct dr_role *role)
+/* Whether the phase is one of the mode. */
+static bool is_possible(const void *from)
 {
-    if (role->epoch < DR_EPOCH_FIRST || role->epoch > DR_EPOCH_MAX + 1 || role->since_ms < 0)
-        return false;
-    switch (role->mode) {
-    case DR_MODE_DISABLED: return false;
-    case DR_MODE_PRIMARY:
-        return role->phase == DR_PHASE_RUNNING || role->phase == DR_PHASE_SUPERSEDED;
-    case DR_MODE_SECONDARY:
-        return role->phase == DR_PHASE_IDLE || role->phase == DR_PHASE_SYNCING ||
-               role->phase == DR_PHASE_STREAMING;
-    }
-    return false;
+    const struct dr_role *role = from;
+    bool of_primary = role->phase == DR_PHASE_RUNNING || role->phase == DR_PHASE_SUPERSEDED;
+    return of_primary == (role->mode == DR_MODE_PRIMARY);
+}
+
+static const struct record_field role_fields[] = {
+    RECORD_FIELD(struct dr_role, mode, U8, .min = DR_MODE_PRIMARY, .max = DR_MODE_SECONDARY,
+                 .help = "1 primary, 2 secondary"),
+    RECORD_FIELD(struct dr_role, phase, U8, .min = DR_PHASE_RUNNING, .max = DR_PHASE_STREAMING,
+                 .help = "1 running, 2 superseded, 3 idle, 4 syncing, 5 streaming"),
+    RECORD_BITS_BYTE,
+    RECORD_FIELD(struct dr_role, whole, FLAG, .mask = 1,
+                 .help = "syncing: the state is whole, though it may differ"),
+    RECORD_FIELD(struct dr_role, set, FIXED, .help = "replication set"),
+    RECORD_FIELD(struct dr_role, epoch, U64, .min = DR_EPOCH_FIRST, .max = DR_EPOCH_MAX + 1),
+    RECORD_FIELD(struct dr_role, since_ms, U64, .help = "cluster time of the last change of mode"),
+    RECORD_FIELD(struct dr_role, target, U64,
+                 .help = "syncing: version that the sync leads to; 0: not known yet"),
+    RECORD_FIELD(struct dr_role, id, TEXT, .help = "id that the primary gave to this secondary"),
+    RECORD_FIELD(struct dr_role, address, TEXT, .help = "primary_cluster_addr"),
+    RECORD_FIELD(struct dr_role, reason, TEXT, .help = "why it is idle or superseded"),
+};
+static const struct record role_record = {RECORD(struct dr_role, role_fields),
+                                          .name = "dr/role",
+                                          .key = DR_ROLE,
+                                          .newest = 1,
+                                          .raw = true,
+                                          .valid = is_possible};
+RECORD_LISTED(role_record);
+
+enum status dr_role_encode(const struct dr_role *role, struct buf *out)
+{
+    return record_encode(&role_record, role, out);
 }
 
 enum status dr_role_decode(struct bytes record, struct dr_role *ret_role)
 {
-    struct dr_role role = {0};
-    struct reader in = reader_of(record);
-    uint8_t format = reader_u8(&in);
-    role.mode = (enum dr_mode)reader_u8(&in);
-    role.phase = (enum dr_phase)reader_u8(&in);
-    uint8_t flags = reader_u8(&in);
-    struct bytes set = reader_take(&in, DR_SET_BYTES);
-    role.epoch = reader_u64(&in);
-    role.since_ms = (int64_t)reader_u64(&in);
-    role.target = reader_u64(&in);
-    struct bytes id = reader_block(&in), address = reader_block(&in), reason = reader_block(&in);
-    if (reader_end(&in) != ST_OK || format != ROLE_FORMAT || flags > ROLE_WHOLE ||
-        !take_text(id, role.id, sizeof role.id) ||
-        !take_text(address, role.address, sizeof role.address) ||
-        !take_text(reason, role.reason, sizeof role.reason))
-        return ST_CORRUPT;
-    role.whole = (flags & ROLE_WHOLE) != 0;
-    memcpy(role.set, set.data, sizeof role.set);
-    if (!is_possible(&role))
-        return ST_CORRUPT;
-    *ret_role = role;
-    return ST_OK;
+    return record_decode(&role_record, record, NULL, ret_role);
+}
+
+static enum status or_disabled(enum status st, struct dr_role *ret_role)
+{
+    if (st == ST_NOT_FOUND)
+        *ret_role = (struct dr_role){.mode = DR_MODE_DISABLED};
+    return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
 enum status dr_role_at(const struct store_pin *pin, struct dr_role *ret_role)
 {
-    struct store_item item;
-    if (store_get(pin, BYTES(DR_ROLE), &item) != ST_OK) {
-        *ret_role = (struct dr_role){.mode = DR_MODE_DISABLED};
-        return ST_OK;
-    }
-    return dr_role_decode(item.value, ret_role);
+    return or_disabled(state_record_at(pin, BYTES(DR_ROLE), &role_record, ret_role), ret_role);
 }
 
 enum status dr_role_read(struct state_txn *txn, struct dr_role *ret_role)
 {
-    struct state_value stored;
-    enum status st = state_get_raw(txn, BYTES(DR_ROLE), &stored);
-    if (st == ST_NOT_FOUND) {
-        *ret_role = (struct dr_role){.mode = DR_MODE_DISABLED};
-        return ST_OK;
-    }
-    TRY(st);
-    return dr_role_decode(stored.value, ret_role);
+    return or_disabled(state_get_record(txn, BYTES(DR_ROLE), &role_record, ret_role), ret_role);
 }
 
 static enum status stage(struct state_txn *txn, const struct dr_role *role)
 {
-    CLEANUP(buf_done) struct buf record = {0};
-    ASSERT(is_possible(role));
-    TRY(dr_role_encode(role, &record));
-    return state_put_raw(txn, BYTES(DR_ROLE), buf_bytes(&record));
+    return state_put_record(txn, BYTES(DR_ROLE), &role_record, role);
 }
 
 /* Stage a role of another mode. Everything below DR_PREFIX belongs to the former mode: the
@@ -358,7 +331,7 @@ static enum status check_higher(const struct dr_role *role, uint64_t epoch, stru
 {
     if (role->mode == DR_MODE_DISABLED || epoch <= role->epoch)
         return refuse(reason, "no higher epoch than this cluster's");
-    return epoch <= DR_EPOCH_MAX ? ST_OK : refuse(reason, "no epoch is so high");
+    return dr_epoch_is_possible(role, epoch) ? ST_OK : refuse(reason, "no epoch is so high");
 }
 
 enum status dr_role_hear(struct state_txn *txn, uint64_t epoch, struct reason *reason)

@@ -39,6 +39,9 @@ enum {
 
 /* The highest epoch that is believed of another cluster. Promotions can still count on then. */
 #define DR_EPOCH_MAX (UINT64_C(1) << 48)
+/* How far above its own epoch a cluster believes another one: each promotion adds one. So a cluster
+ * that lies cannot use the epochs up. */
+#define DR_EPOCH_AHEAD (UINT64_C(1) << 20)
 
 enum dr_mode { DR_MODE_DISABLED, DR_MODE_PRIMARY, DR_MODE_SECONDARY };
 
@@ -62,6 +65,12 @@ struct dr_role {
     char address[DR_ROLE_ADDRESS_MAX]; /* primary_cluster_addr: host:port; "": not configured */
     char reason[DR_ROLE_REASON_MAX]; /* why the phase is DR_PHASE_IDLE or DR_PHASE_SUPERSEDED; "" */
 };
+
+/* Whether another cluster of the set can have an epoch that is higher than this one's. */
+static inline bool dr_epoch_is_possible(const struct dr_role *role, uint64_t epoch)
+{
+    return epoch > role->epoch && epoch - role->epoch <= DR_EPOCH_AHEAD && epoch <= DR_EPOCH_MAX;
+}
 
 /* Read the role as this transaction sees it; the record becomes a precondition. Without a record
  * the mode is DR_MODE_DISABLED. ST_CORRUPT, ST_NOMEM. */

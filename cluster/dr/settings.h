@@ -1,8 +1,6 @@
 /* Settings of a primary for its secondaries: a record of the local state, so that every node of the
  * cluster follows them, and the next active node too. The record holds no secret and is not
- * encrypted: a sealed node serves no secondary, but knows them. A change of the mode deletes it.
- *
- * Record: format u8, flags u8 (bit 0: sync mode), timeout u32 in milliseconds, bandwidth u64. */
+ * encrypted: a sealed node serves no secondary, but knows them. A change of the mode deletes it. */
 #ifndef HOLDFAST_CLUSTER_DR_SETTINGS_H
 #define HOLDFAST_CLUSTER_DR_SETTINGS_H
 

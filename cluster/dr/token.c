@@ -44,7 +44,10 @@ enum status dr_token_check(struct state_txn *txn, struct bytes bearer)
     struct state_value stored; /* decrypted: only encryption shows that the record is ours */
     TRY(token_key(txn, bearer, key));
     enum status st = state_get(txn, bytes_str(key), &stored);
-    return st == ST_NOT_FOUND ? ST_DENIED : st;
+    if (st != ST_NOT_FOUND)
+        return st;
+    TRY(state_need_keys(txn));
+    return ST_DENIED;
 }
 
 enum status dr_token_delete(struct state_txn *txn, struct bytes bearer)

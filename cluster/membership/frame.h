@@ -19,6 +19,7 @@ enum frame_report {
     REPORT_SEALED = 2,  /* u8 can serve, client address, version; 1 had the first alone */
     REPORT_ADDRESS = 3, /* address of the cluster port, host:port */
     REPORT_FEATURE = 4, /* feature level that the node understands, u16 */
+    REPORT_SEAL = 5,    /* mark of the configured static seal, SEAL_MARK_BYTES; all zero: none */
 };
 
 #endif

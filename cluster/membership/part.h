@@ -29,6 +29,9 @@ struct member_options {
     const char *version;      /* version of this program, shown to people */
     const char *cluster_addr; /* host:port of the cluster port, as other nodes reach it */
     const char *ca_file, *cert_file, *key_file;
+    /* SEAL_MARK_BYTES: seal_mark of the configured static seal; all zero: there is no such key;
+     * NULL: not reported */
+    const uint8_t *seal_mark;
     /* The join options are used only if cert_file does not exist. */
     const char *join_token_file; /* file with a join token; NULL: none */
     const char *auto_join; /* host:port where that token is shown; NULL: to the initial members */

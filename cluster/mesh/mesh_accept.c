@@ -4,10 +4,18 @@
 #include "cluster/mesh/mesh_internal.h"
 #include "loop/loop.h"
 
+#include <inttypes.h>
 #include <netdb.h>
 #include <netinet/in.h>
 
-enum { BACKLOG = 128, LOG_WINDOW_MS = 10000, LOG_LINES_MAX = 10 };
+enum {
+    BACKLOG = 128,
+    LOG_WINDOW_MS = 10000,
+    LOG_LINES_MAX = 10,
+    TWINS_LINKS = 6,         /* fresh links replaced in a row: three times both links of a node */
+    TWINS_MS = 30 * 1000,    /* a longer pause begins a new row */
+    TWINS_LOG_MS = 60 * 1000 /* between two log lines about one node */
+};
 
 void mesh_accept_refused(struct mesh_link *link, const char *why)
 {
@@ -180,14 +188,38 @@ struct mesh_link *mesh_link_find(struct mesh *mesh, uint64_t id, bool bulk, bool
     return NULL;
 }
 
+/* A peer dials again only when its link is lost. If fresh links of one node replace each other
+ * again and again, two processes use the identity of that node, as after the copy of a data
+ * directory. */
+static void look_for_twins(const struct mesh_link *link, const struct mesh_link *old)
+{
+    struct mesh_peer_row *row = link->row;
+    uint64_t now_ms = env_mono_ms(link->mesh->env);
+    ASSERT(old->phase == LINK_READY && old->peer_id == link->peer_id);
+    if (now_ms - row->replaced_ms >= TWINS_MS)
+        row->replaced = 0;
+    row->replaced_ms = now_ms;
+    if (now_ms - old->ready_ms >= MESH_STEADY_MS || ++row->replaced < TWINS_LINKS ||
+        (row->told_ms != 0 && now_ms - row->told_ms < TWINS_LOG_MS))
+        return;
+    row->told_ms = now_ms;
+    trace(TRACE_WARN, "mesh",
+          "two processes use the identity of node %s (raft id %016" PRIx64
+          "), at %s and at %s: stop "
+          "one of them, and give it a data directory of its own",
+          link->peer_name, link->peer_id, old->endpoint, link->endpoint);
+}
+
 bool mesh_accept_room(struct mesh_link *link)
 {
     struct mesh *mesh = link->mesh;
     struct mesh_link *old = mesh_link_find(mesh, link->peer_id, link->bulk, true);
     ASSERT(link->accepted);
     ASSERT(link->phase == LINK_GREETING);
-    if (old != NULL) /* the peer no longer uses the old link */
+    if (old != NULL) { /* the peer no longer uses the old link */
+        look_for_twins(link, old);
         mesh_link_close(old, "a newer link took its place");
+    }
     return mesh->n_accepted < MESH_ACCEPTED_MAX;
 }
 

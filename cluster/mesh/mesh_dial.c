@@ -16,7 +16,8 @@
 
 enum {
     RETRY_MS_MAX = 1000,
-    REDIAL_AGAIN_MS = 500, /* after two losses within this time, dial with a delay */
+    BRIEF_MS_MAX = 10 * 1000, /* longest delay after links that were lost at once */
+    REDIAL_AGAIN_MS = 500,    /* after two losses within this time, dial with a delay */
 };
 
 static void dial_start(struct mesh_dial *dial);
@@ -86,10 +87,15 @@ enum status mesh_peer_new(struct mesh *mesh, const struct mesh_member *member)
     return ST_OK;
 }
 
+static bool is_flapping(const struct mesh_dial *dial)
+{
+    return dial->brief >= MESH_BRIEF_MAX;
+}
+
 void mesh_peer_dial_soon(struct mesh_peer *peer)
 {
     for (size_t i = 0; i < ARRAY_LEN(peer->dials); i++)
-        if (peer->dials[i].retry.slot != 0)
+        if (peer->dials[i].retry.slot != 0 && !is_flapping(&peer->dials[i]))
             env_timer_set(peer->mesh->env, &peer->dials[i].retry, 0);
 }
 
@@ -114,6 +120,8 @@ void mesh_peer_readdress(struct mesh_peer *peer, const struct mesh_member *membe
         peer->alive = false; /* a refusal at a new address does not say that the process ended */
         mesh_link_close(dial->link, "the peer has another address");
     }
+    for (size_t i = 0; i < ARRAY_LEN(peer->dials); i++)
+        peer->dials[i].brief = 0;
     mesh_peer_dial_soon(peer);
 }
 
@@ -123,13 +131,16 @@ void mesh_peer_heard(struct mesh_peer *peer)
     mesh_peer_dial_soon(peer);
 }
 
-/* 10 ms, then 50 ms doubling to a second. A random part of up to half is subtracted, so that the
+/* 10 ms, then 50 ms doubling to a second; after links that were lost at once, doubling further. A
+ * random part of up to half is subtracted, so that the
  * nodes of a cluster do not dial at the same time. */
 static uint64_t retry_delay_ms(const struct mesh_dial *dial)
 {
     uint32_t random;
     unsigned shift = MIN(dial->failures, 6U);
     uint64_t ms = shift == 0 ? 10 : MIN((uint64_t)25 << shift, (uint64_t)RETRY_MS_MAX);
+    if (is_flapping(dial))
+        ms = MIN((uint64_t)25 << MIN(dial->brief, 10U), (uint64_t)BRIEF_MS_MAX);
     env_random(dial->peer->mesh->env, &random, sizeof random);
     return ms - random % (ms / 2 + 1);
 }
@@ -243,13 +254,26 @@ void mesh_dial_ready(struct mesh_dial *dial)
     struct mesh_peer *peer = dial->peer;
     ASSERT(dial->link != NULL);
     ASSERT(dial->link->phase == LINK_READY);
-    trace(dial->bulk ? TRACE_DEBUG : TRACE_INFO, "mesh", "connected to %s at %s", peer->member.name,
-          dial->link->endpoint);
+    trace(dial->bulk || is_flapping(dial) ? TRACE_DEBUG : TRACE_INFO, "mesh",
+          "connected to %s at %s", peer->member.name, dial->link->endpoint);
     if (dial->last_loss_ms != 0)
         mesh_count(&peer->row->reconnects, 1);
     dial->failures = 0;
-    dial->logged = 0;
+    if (!is_flapping(dial))
+        dial->logged = 0;
     mesh_peer_heard(peer);
+}
+
+/* Count a lost link that did not last. The first ones are dialled again at once: a process that
+ * ended must be noticed. */
+static void note_life(struct mesh_dial *dial, const struct mesh_link *link, uint64_t now_ms)
+{
+    dial->brief = now_ms - link->ready_ms < MESH_STEADY_MS ? dial->brief + 1 : 0;
+    if (dial->brief == MESH_BRIEF_MAX && !dial->bulk)
+        trace(TRACE_WARN, "mesh",
+              "links to %s at %s end soon after they are made, again and again: dialling less "
+              "often. If its log says that two processes use the identity of this node, stop one",
+              dial->peer->member.name, link->endpoint);
 }
 
 void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why)
@@ -272,9 +296,10 @@ void mesh_dial_lost(struct mesh_dial *dial, bool was_ready, const char *why)
         dial_address_failed(dial, why);
         return;
     }
+    note_life(dial, link, now_ms);
     bool again = now_ms - dial->last_loss_ms < REDIAL_AGAIN_MS;
     dial->last_loss_ms = now_ms;
-    if (again) {
+    if (again || is_flapping(dial)) {
         dial_failed(dial, why);
         return;
     }

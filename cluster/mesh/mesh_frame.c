@@ -1,5 +1,6 @@
 #include "cluster/mesh/mesh_frame.h"
 #include "base/mem.h"
+#include "base/record.h"
 
 const char *mesh_refusal_text(unsigned refusal)
 {
@@ -18,45 +19,39 @@ const char *mesh_refusal_text(unsigned refusal)
                                                                 : "no known reason";
 }
 
+static bool has_valid_name(const void *from)
+{
+    return mesh_name_valid(((const struct mesh_hello *)from)->identity.name);
+}
+
+static const struct record_field hello_fields[] = {
+    RECORD_FIELD(struct mesh_hello, protocol, U16, .min = MESH_PROTOCOL_OLDEST,
+                 .help = "newest protocol that the sender speaks"),
+    RECORD_NAMED("cluster", struct mesh_hello, identity.cluster, FIXED),
+    RECORD_FIELD(struct mesh_hello, id, U64, .help = "raft id of the sender"),
+    RECORD_FIELD(struct mesh_hello, wanted, U64,
+                 .help = "raft id that the dialling node looks for; 0: any id of that name, and in "
+                         "the reply"),
+    RECORD_FIELD(struct mesh_hello, bulk, U8, .help = "this connection is for bulk"),
+    RECORD_NAMED("name", struct mesh_hello, identity.name, TEXT, .help = "of the sender"),
+    RECORD_FIELD(struct mesh_hello, feature, U16, .since = 2, .preset = 1, .min = 1,
+                 .help = "feature level that the sender understands"),
+};
+static const struct record hello_record = {RECORD(struct mesh_hello, hello_fields),
+                                           .name = "mesh-frame/hello", .where = "A frame HELLO",
+                                           .protocol = MESH_PROTOCOL, .valid = has_valid_name};
+RECORD_LISTED(hello_record);
+
 void mesh_hello_encode(const struct mesh_hello *hello, struct buf *out)
 {
-    ASSERT(hello->protocol >= MESH_PROTOCOL_OLDEST);
     ASSERT(hello->id != 0);
-    ASSERT(hello->feature != 0);
-    buf_add_u16(out, hello->protocol);
-    buf_add(out, bytes_of(hello->identity.cluster, MESH_CLUSTER_ID_BYTES));
-    buf_add_u64(out, hello->id);
-    buf_add_u64(out, hello->wanted);
-    buf_add_u8(out, hello->bulk);
-    buf_add_block(out, bytes_str(hello->identity.name));
-    if (hello->protocol > MESH_PROTOCOL_OLDEST)
-        buf_add_u16(out, hello->feature);
+    record_encode(&hello_record, hello, out); /* the caller looks at buf_status */
 }
 
 enum status mesh_hello_decode(struct bytes payload, struct mesh_hello *ret_hello)
 {
-    struct reader r = reader_of(payload);
-    struct mesh_hello hello = {.protocol = reader_u16(&r)};
-    struct bytes cluster = reader_take(&r, MESH_CLUSTER_ID_BYTES);
-    hello.id = reader_u64(&r);
-    hello.wanted = reader_u64(&r);
-    uint8_t bulk = reader_u8(&r);
-    struct bytes name = reader_block(&r);
-    hello.feature = hello.protocol > MESH_PROTOCOL_OLDEST ? reader_u16(&r) : 1;
-    bool more = reader_left(&r) != 0;
-    if (r.failed || hello.protocol < MESH_PROTOCOL_OLDEST || bulk > 1 ||
-        name.len >= MESH_NAME_MAX || hello.feature == 0 ||
-        (more && hello.protocol <= MESH_PROTOCOL))
-        return ST_INVALID;
-    memcpy(hello.identity.cluster, cluster.data, MESH_CLUSTER_ID_BYTES);
-    if (name.len != 0)
-        memcpy(hello.identity.name, name.data, name.len);
-    hello.bulk = bulk == 1;
-    /* A zero inside the name shortens the text: refuse it. */
-    if (strlen(hello.identity.name) != name.len || !mesh_name_valid(hello.identity.name))
-        return ST_INVALID;
-    *ret_hello = hello;
-    return ST_OK;
+    enum status st = record_decode(&hello_record, payload, NULL, ret_hello);
+    return st == ST_OK ? ST_OK : ST_INVALID;
 }
 
 void mesh_header_encode(enum mesh_kind kind, uint32_t payload_bytes,

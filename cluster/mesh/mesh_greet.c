@@ -91,6 +91,7 @@ static void ready(struct mesh_link *link)
     ASSERT(link->phase == LINK_GREETING);
     ASSERT(link->peer_id != 0);
     link->phase = LINK_READY;
+    link->ready_ms = env_mono_ms(mesh->env);
     if (link->accepted)
         mesh_accept_known(link);
     link->frames.payload_max = MESH_FRAME_MAX;

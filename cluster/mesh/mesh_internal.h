@@ -26,6 +26,8 @@ enum {
     MESH_ACCEPTED_MAX = 128,  /* most accepted links with an accepted hello */
     MESH_ACCEPTS_PER_S = 200, /* most handshakes a second: they take time that heartbeats need */
     MESH_ENDPOINTS_MAX = 8,   /* most addresses of one peer */
+    MESH_STEADY_MS = 5000,    /* a link that lasts this long was no failure */
+    MESH_BRIEF_MAX = 3,       /* links in a row that may be shorter before dials slow down */
     MESH_ROWS_MAX = MESH_PEERS_COUNTED_MAX,
 };
 
@@ -52,6 +54,10 @@ struct mesh_peer_row {
     char name[MESH_NAME_MAX];
     _Atomic uint64_t links, reconnects, connects_failed, frames_sent, frames_received,
         frames_dropped, bytes_sent, bytes_received;
+    /* The thread of the mesh alone: links of this name that a newer one replaced within
+     * MESH_STEADY_MS, in a row; when the last one was replaced, and when that was last logged. */
+    unsigned replaced;
+    uint64_t replaced_ms, told_ms;
 };
 
 struct mesh_link {
@@ -62,7 +68,7 @@ struct mesh_link {
     struct list unknown;
     enum link_phase phase;
     struct mesh_dial *dial; /* dial that made the link; NULL: accepted, or its dial gave it up */
-    uint64_t accepted_ms;
+    uint64_t accepted_ms, ready_ms;
     bool accepted, bulk, writing;
     bool dr;           /* the peer is a secondary cluster */
     uint64_t dr_trust; /* mesh->dr_trust when the link was accepted */
@@ -91,6 +97,7 @@ struct mesh_dial {
     struct mesh_link *link;
     struct env_timer retry;
     unsigned failures;     /* consecutive failed rounds */
+    unsigned brief;        /* consecutive links that were lost within MESH_STEADY_MS */
     uint64_t last_loss_ms; /* when a ready link was lost */
     uv_getaddrinfo_t resolve;
     char address[MESH_ADDRESS_MAX]; /* the member's address that `endpoints` were resolved from */

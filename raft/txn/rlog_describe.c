@@ -1,4 +1,5 @@
 #include "raft/txn/rlog_describe.h"
+#include "base/record.h"
 #include "raft/txn/rlog_txn_read.h"
 #include "raft/txn/rlog_wal.h"
 
@@ -48,6 +49,19 @@ __attribute__((format(printf, 3, 4))) static void say(const struct rlog_lines *l
 
 static const struct bytes no_key = {0};
 
+/* Show the value of a record that is stored unencrypted. */
+static void describe_value(struct bytes key, struct bytes value, const char *in,
+                           const struct rlog_lines *lines)
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    const struct record *record = record_of_key(key);
+    if (record == NULL || !record->raw)
+        return;
+    buf_add_format(&text, "%s  %s: ", in, record->name);
+    record_dump(record, value, &text);
+    write_line(lines, &text);
+}
+
 static void say_time(const struct rlog_lines *lines, const char *before, int64_t time_ms,
                      const char *after)
 {
@@ -89,7 +103,10 @@ static void describe_needs(struct rlog_prior *prior, struct bytes needs,
 static void describe_put(const struct rlog_op *op, const char *in, const struct rlog_lines *lines)
 {
     switch (op->kind) {
-    case RLOG_OP_PUT: say(lines, op->key, "%sput @ (%zu bytes)", in, op->value.len); break;
+    case RLOG_OP_PUT:
+        say(lines, op->key, "%sput @ (%zu bytes)", in, op->value.len);
+        describe_value(op->key, op->value, in, lines);
+        break;
     case RLOG_OP_PUT_RETAIN:
         say(lines, op->key, "%sput @ (%zu bytes), then bytes %zu to %zu of what is there", in,
             op->value.len, op->retain.from, op->retain.from + op->retain.len);
@@ -225,6 +242,7 @@ static void on_key(void *ctx, const struct store_item *item)
 {
     say(ctx, item->key, "@ (%zu bytes), created %" PRIu64 ", changed %" PRIu64, item->value.len,
         item->created, item->modified);
+    describe_value(item->key, item->value, "", ctx);
 }
 
 static void on_newest(void *ctx, struct bytes at, uint64_t version)

@@ -1,4 +1,5 @@
-/* Entries and snapshot content as text, for people. Values are encrypted: only their length shows.
+/* Entries and snapshot content as text, for people. Values are encrypted, so only their length
+ * shows, except records that are stored unencrypted (base/record.h).
  * Bytes of keys that do not print appear as \xNN. */
 #ifndef HOLDFAST_RAFT_TXN_RLOG_DESCRIBE_H
 #define HOLDFAST_RAFT_TXN_RLOG_DESCRIBE_H

@@ -30,13 +30,24 @@ static enum status make_record(const char *request_id, int64_t time_ms,
     return audit_writer_end(&a, ret_record);
 }
 
-enum status audit_probe(const struct audit_entry *entry, const char *data_dir,
+enum status audit_probe_options(const struct audit_entry *entry, const struct audit_places *places,
+                                struct audit_options *ret_options, struct reason *why)
+{
+    struct audit_options options;
+    ASSERT(entry->type != NULL);
+    TRY(audit_options_parse(entry->type, &entry->options, &options, why));
+    TRY(audit_places_check(places, &options, why));
+    *ret_options = options;
+    return ST_OK;
+}
+
+enum status audit_probe(const struct audit_entry *entry, const struct audit_places *places,
                         const char *request_id, int64_t time_ms, struct reason *why)
 {
-    struct audit_device_options options = {.path = entry->path, .data_dir = data_dir};
+    struct audit_device_options options = {.path = entry->path, .places = places};
     struct audit_record *record;
     ASSERT(entry->path != NULL && entry->type != NULL);
-    TRY(audit_options_parse(entry->type, &entry->options, &options.options, why));
+    TRY(audit_probe_options(entry, places, &options.options, why));
     TRY(make_record(request_id, time_ms, &record));
     enum status st = audit_device_try(&options, record, why);
     audit_record_unref(record);

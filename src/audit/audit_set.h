@@ -44,8 +44,11 @@ struct audit_set {
     unsigned n_headers;
 };
 
+struct audit_places;
+
 /* Where requests find the present set. A test may bring a table of its own. */
 struct audit_table {
+    const struct audit_places *places; /* where devices may write files (places.h); NULL: nowhere */
     /* Add a reference to the set that has at least the devices that the version of `txn` names. A
      * set may be newer than the transaction. `txn` NULL: the newest set that this node knows, which
      * on a sealed node has the devices of the configuration file only. Never waits for a device.

@@ -7,6 +7,7 @@
  * closes its device. */
 #include "audit/audit_table.h"
 #include "audit/device.h"
+#include "audit/places.h"
 #include "audit/sink_path.h"
 #include "base/mem.h"
 #include "base/metric.h"
@@ -43,7 +44,7 @@ struct built {
 
 struct table {
     struct audit_table head;
-    const char *data_dir;
+    const struct audit_places *places;
     pthread_mutex_t lock, building;
     struct built *shown;
     /* devices that were closed and whose threads have not ended yet; under `lock` */
@@ -174,9 +175,15 @@ static enum status use_start(const struct table *t, struct use *use, const uint8
                              struct reason *why)
 {
     struct audit_device_options options = {
-        .path = use->shown.path, .salt = salt, .data_dir = t->data_dir};
-    ASSERT(use->shown.device == NULL);
+        .path = use->shown.path, .salt = salt, .places = t->places};
+    struct reason changed;
+    ASSERT(use->shown.device == NULL && t->places != NULL);
     TRY(audit_options_parse(use->shown.type, &use->shown.options, &options.options, why));
+    if (use->shown.declared)
+        TRY(audit_places_check(t->places, &options.options, why));
+    audit_places_narrow(t->places, &options.options, &changed);
+    if (changed.text[0] != '\0')
+        trace(TRACE_WARN, "audit", "device %s: %s", use->shown.path, changed.text);
     return audit_device_new(&options, &use->shown.device);
 }
 
@@ -496,14 +503,15 @@ bool audit_table_is_mute(const struct audit_table *table)
 
 /* Start and end */
 
-enum status audit_table_new(const char *data_dir, struct audit_table **ret_table)
+enum status audit_table_new(const struct audit_places *places, struct audit_table **ret_table)
 {
     struct table *t = mem_zalloc(sizeof *t);
-    ASSERT(data_dir != NULL);
+    ASSERT(places != NULL);
     if (t == NULL)
         return ST_NOMEM;
     t->head.get = table_get;
-    t->data_dir = data_dir;
+    t->places = places;
+    t->head.places = places;
     t->shown = built_new();
     if (t->shown == NULL || pthread_mutex_init(&t->lock, NULL) != 0) {
         mem_free(t->shown);
@@ -582,8 +590,7 @@ const char *audit_file_of(const char *type, const struct field_map *options)
         if (strcmp(options->pairs[2 * i], "file_path") == 0)
             path = options->pairs[2 * i + 1];
     ASSERT(options->n == 0 || options->pairs != NULL);
-    bool repeats = path == NULL || path[0] == '\0' || strcmp(path, "discard") == 0 ||
-                   strcmp(path, "stdout") == 0;
+    bool repeats = path == NULL || path[0] == '\0' || audit_options_name_of(path) != NULL;
     return repeats ? NULL : path;
 }
 

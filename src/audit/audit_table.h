@@ -15,6 +15,7 @@
 #define HOLDFAST_AUDIT_AUDIT_TABLE_H
 
 #include "audit/audit_entry.h"
+#include "audit/places.h"
 #include "audit/record.h"
 
 struct metric_out;
@@ -24,8 +25,9 @@ enum {
     AUDIT_END_MS = 5000,  /* how long audit_table_close waits */
 };
 
-/* `data_dir`: no device writes a file below this directory; borrowed. ST_NOMEM. */
-NODISCARD enum status audit_table_new(const char *data_dir, struct audit_table **ret_table);
+/* `places`: where devices may write files; borrowed. ST_NOMEM. */
+NODISCARD enum status audit_table_new(const struct audit_places *places,
+                                      struct audit_table **ret_table);
 /* For the end of the process: close every device, and wait until each has written what it holds,
  * AUDIT_END_MS at most for all together. The loops of the workers still run; no request and no
  * watch is under way.

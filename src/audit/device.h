@@ -35,7 +35,7 @@
 #ifndef HOLDFAST_AUDIT_DEVICE_H
 #define HOLDFAST_AUDIT_DEVICE_H
 
-#include "audit/options.h"
+#include "audit/places.h"
 #include "audit/record.h"
 #include "base/env.h"
 
@@ -136,10 +136,10 @@ enum { AUDIT_QUEUE_BYTES = 64 << 20, AUDIT_SALT_BYTES = 32 };
 struct audit_device_options {
     const char *path; /* the device's path in the API, "file/" */
     struct audit_options options;
-    const uint8_t *salt;      /* AUDIT_SALT_BYTES; NULL: see audit_device_salt */
-    const char *data_dir;     /* no file may lie in this directory; NULL: none */
-    uint64_t queue_bytes_max; /* of a device that is late; 0: AUDIT_QUEUE_BYTES */
-    const char *syslog_path;  /* NULL: /dev/log */
+    const uint8_t *salt;               /* AUDIT_SALT_BYTES; NULL: see audit_device_salt */
+    const struct audit_places *places; /* where a file may lie; NULL: no file */
+    uint64_t queue_bytes_max;          /* of a device that is late; 0: AUDIT_QUEUE_BYTES */
+    const char *syslog_path;           /* NULL: /dev/log */
 };
 
 /* Start a device: its thread opens the sink. Strings are copied. The caller

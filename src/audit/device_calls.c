@@ -252,7 +252,7 @@ static void device_free(struct audit_device *device)
     for (size_t i = 0; i < ARRAY_LEN(d->texts); i++)
         mem_free(d->texts[i]);
     mem_free(d->path);
-    mem_free(d->data_dir);
+    mem_free(d->places);
     mem_free(d->syslog_path);
     salt_unref(d->salt);
     crypto_sha256_free(d->hash);
@@ -277,13 +277,13 @@ static enum status keep(const char **text, char **ret_copy)
 
 static enum status keep_options(struct device *d, const struct audit_device_options *options)
 {
-    const char *path = options->path, *data_dir = options->data_dir;
+    const char *path = options->path;
     const char *syslog_path = options->syslog_path != NULL ? options->syslog_path : SYSLOG_PATH;
     struct audit_options *o = &d->options;
     *o = options->options;
     ASSERT(o->prefix != NULL && o->write_timeout_ms > 0);
     TRY(keep(&path, &d->path));
-    TRY(keep(&data_dir, &d->data_dir));
+    TRY(audit_places_dup(options->places, &d->places));
     TRY(keep(&syslog_path, &d->syslog_path));
     TRY(keep(&o->file_path, &d->texts[0]));
     TRY(keep(&o->address, &d->texts[1]));
@@ -301,7 +301,7 @@ static enum status make_sink(struct device *d)
     }
     ASSERT(d->sink->options == o && d->sink->ops != NULL);
     d->sink->progress = &d->head.progress;
-    d->sink->data_dir = d->data_dir;
+    d->sink->places = d->places;
     d->sink->chain = &d->chain;
     d->sink->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return d->sink->wake_fd >= 0 ? ST_OK : ST_NOMEM;

@@ -19,7 +19,8 @@
 
 struct device {
     struct audit_device head;
-    char *path, *data_dir, *syslog_path, *texts[4]; /* copies of the options' strings */
+    char *path, *syslog_path, *texts[4]; /* copies of the options' strings */
+    struct audit_places *places;
     struct audit_options options;
     uint64_t queue_max;
 

@@ -1,6 +1,7 @@
 #include "audit/facts.h"
 #include "audit/record_write.h"
 #include "text/cidr.h"
+#include "text/json.h"
 
 enum { SHARED_BYTES = 1024, REQUEST_BYTES = 256, REPLY_BYTES = 512 };
 
@@ -84,14 +85,21 @@ static void put_again(struct text_writer *w, size_t at, size_t len)
 }
 
 /* Upstream has the policies of a token twice. */
-static void put_policy_names(struct text_writer *w, struct field_strings names)
+static void put_policy_names(struct text_writer *w, const struct audit_auth *auth)
 {
-    if (names.n == 0)
+    if (auth->all_policies.n != 0)
+        put_texts(w, KEY("policies"), auth->all_policies);
+    if (auth->identity_policies.n != 0)
+        put_texts(w, KEY("identity_policies"), auth->identity_policies);
+    if (auth->policies.n == 0)
         return;
-    text_key_raw(w, KEY("policies"));
+    bool alone = auth->all_policies.n == 0;
+    text_key_raw(w, alone ? KEY("policies") : KEY("token_policies"));
     size_t at = w->out->len;
-    put_list(w, names);
+    put_list(w, auth->policies);
     size_t len = w->out->len - at;
+    if (!alone)
+        return;
     text_key_raw(w, KEY("token_policies"));
     put_again(w, at, len);
 }
@@ -170,7 +178,7 @@ static void put_auth(struct audit_writer *a, const struct audit_facts *facts)
     audit_member_hole(a, KEY("client_token"), AUDIT_SECRET, auth->client_token);
     audit_member_hole(a, KEY("accessor"), AUDIT_ACCESSOR, text_or_nothing(auth->accessor));
     put_text(w, KEY("display_name"), auth->display_name);
-    put_policy_names(w, auth->policies);
+    put_policy_names(w, auth);
     if (auth->no_default_policy)
         put_bool(w, KEY("no_default_policy"), true);
     put_results(w, facts);
@@ -264,7 +272,8 @@ static void put_request(struct audit_writer *a, const struct audit_facts *facts,
     ASSERT(facts->data == NULL || facts->data->kind == TEXT_OBJECT);
     if (facts->data != NULL && facts->data->n != 0) {
         text_key_raw(w, KEY("data"));
-        audit_put_tree(a, facts->data, exempt_of(facts->exempt));
+        audit_put_tree(a, facts->data,
+                       (struct audit_clear){exempt_of(facts->exempt), facts->declared});
     }
     put_peer(w, facts->peer);
     put_number(w, KEY("wrap_ttl"), facts->wrap_ttl_s);
@@ -443,6 +452,52 @@ static void put_reply(struct audit_writer *a, const struct audit_record *part,
     put_wrapping(a, reply->wrapping);
     put_reply_headers(w, reply);
     text_close(w);
+}
+
+static enum status open_warnings(struct arena *arena, const struct text_value *list,
+                                 struct audit_reply *reply)
+{
+    size_t n = 0;
+    if (list == NULL || list->kind != TEXT_LIST)
+        return ST_OK;
+    TEXT_FOR (v, list)
+        n += v->kind == TEXT_STRING;
+    const char **texts = arena_alloc(arena, (n + 1) * sizeof *texts);
+    if (texts == NULL)
+        return ST_NOMEM;
+    reply->warnings = texts;
+    reply->n_warnings = 0;
+    TEXT_FOR (v, list)
+        if (v->kind == TEXT_STRING)
+            texts[reply->n_warnings++] = (const char *)v->text.data;
+    ASSERT(reply->n_warnings == n);
+    return ST_OK;
+}
+
+enum status audit_facts_open(struct arena *arena, struct buf *text, struct audit_reply *reply)
+{
+    const struct text_value *envelope = NULL;
+    struct text_writer w = {.out = text, .plain = true};
+    ASSERT(reply->data.len != 0 && text->len == 0);
+    enum status st = text_json_parse(arena, reply->data, &envelope, NULL);
+    if (st == ST_NOMEM)
+        return st;
+    if (st != ST_OK || envelope->kind != TEXT_OBJECT || text_get(envelope, "request_id") == NULL)
+        return ST_OK;
+    const struct text_value *auth = text_get(envelope, "auth"), *data = text_get(envelope, "data");
+    const struct text_value *lease = text_get(envelope, "lease_id");
+    if (auth == NULL || data == NULL)
+        return ST_OK;
+    TRY(open_warnings(arena, text_get(envelope, "warnings"), reply));
+    reply->auth = auth->kind == TEXT_OBJECT ? auth : NULL;
+    if (lease != NULL && lease->kind == TEXT_STRING && lease->text.len != 0)
+        reply->lease_id = (const char *)lease->text.data;
+    reply->data = (struct bytes){0};
+    if (data->kind == TEXT_NULL)
+        return ST_OK;
+    text_put_value(&w, data);
+    reply->data = buf_bytes(text);
+    return buf_status(text);
 }
 
 enum status audit_facts_reply(struct audit_record *part, int64_t time_ms,

@@ -20,7 +20,8 @@ struct audit_rule {
 struct audit_auth {
     struct bytes client_token; /* as the client sent it */
     const char *accessor, *display_name, *entity_id, *token_type;
-    struct field_strings policies;
+    struct field_strings policies, identity_policies; /* of the token; of its entity */
+    struct field_strings all_policies;                /* both; empty: `policies` */
     struct field_map metadata;
     bool no_default_policy;
     int64_t remaining_uses, ttl_s;
@@ -54,8 +55,9 @@ struct audit_facts {
     int64_t wrap_ttl_s;
     const struct audit_header_fact *headers; /* AUDIT_SHOWN_HEADERS_MAX at most */
     unsigned n_headers;
-    struct field_strings exempt; /* keys whose values in `data` stay readable */
-    struct audit_spare *spare;   /* for the records, as audit_writer_begin has it */
+    struct field_strings exempt;   /* keys whose values in `data` stay readable */
+    const struct schema *declared; /* the fields of the body; NULL: unknown */
+    struct audit_spare *spare;     /* for the records, as audit_writer_begin has it */
 };
 
 struct audit_wrapping {
@@ -93,6 +95,11 @@ NODISCARD enum status audit_facts_write(const struct audit_facts *facts,
 /* Make the record of a request. `error`: text of the refusal; NULL or "": none. ST_NOMEM. */
 NODISCARD enum status audit_facts_request(struct audit_record *part, int64_t time_ms,
                                           const char *error, struct audit_record **ret_record);
+/* The data of a reply is the envelope of another reply, which an unwrap gave: describe the members
+ * of that reply instead, its token as `auth`. Data of another form stay. `text` keeps the new data;
+ * other texts lie in the arena. ST_NOMEM. */
+NODISCARD enum status audit_facts_open(struct arena *arena, struct buf *text,
+                                       struct audit_reply *reply);
 /* Make the record of a reply. ST_NOMEM, ST_TOO_BIG. */
 NODISCARD enum status audit_facts_reply(struct audit_record *part, int64_t time_ms,
                                         const struct audit_reply *reply, const char *error,

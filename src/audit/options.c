@@ -35,13 +35,26 @@ const char *audit_type_name(enum audit_type type)
 
 /* Readers of values. NULL: the value is good; else what the value must be. */
 
+const char *audit_options_name_of(const char *file_path)
+{
+    static const struct {
+        const char *name, *path;
+    } rows[] = {{"stdout", "/dev/stdout"}, {"stderr", "/dev/stderr"}, {"discard", "/dev/null"}};
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        if (strcasecmp(file_path, rows[i].name) == 0 || strcmp(file_path, rows[i].path) == 0)
+            return rows[i].name;
+    return NULL;
+}
+
+bool audit_options_is_named(const struct audit_options *options)
+{
+    return audit_options_name_of(options->file_path) != NULL;
+}
+
 static const char *read_path(const char *text, struct audit_options *o)
 {
-    o->file_path = text;
-    if (strcasecmp(text, "stdout") == 0)
-        o->file_path = "stdout";
-    if (strcasecmp(text, "discard") == 0)
-        o->file_path = "discard";
+    const char *name = audit_options_name_of(text);
+    o->file_path = name != NULL ? name : text;
     return text[0] != '\0' ? NULL : "must not be empty";
 }
 
@@ -181,13 +194,13 @@ static const char *read_timeout(const char *text, struct audit_options *o)
 
 const struct audit_option audit_option_rows[] = {
     {"file_path", NULL,
-     "The file to append to, `stdout`, or `discard`, which writes nothing. A FIFO and a terminal "
-     "are "
-     "allowed; a directory, a block device and a path into the data directory are not.",
+     "The file to append to, `stdout`, `stderr`, or `discard`, which writes nothing. The file lies "
+     "below a directory that the configuration of the node lists; `/dev/stdout`, `/dev/stderr` and "
+     "`/dev/null` stand for the three names.",
      F, true},
     {"mode", "0600",
-     "Permissions of the file, in octal, without bits to execute. `0000` leaves the mode of an "
-     "existing file as it is.",
+     "Permissions of files that the device makes, in octal, at most `0640`. `0000` is `0600`. A "
+     "file that exists keeps its mode.",
      F, false},
     {"rotate_bytes", "0",
      "Rename the file before it exceeds this size (`100MiB`); `0`: at no size. The new name is the "
@@ -207,7 +220,10 @@ const struct audit_option audit_option_rows[] = {
     {"facility", "AUTH", "The syslog facility.", L, false},
     {"tag", "holdfast", "The program's name in each syslog line.", L, false},
     {"format", "json", "`json` is the only format.", ALL, false},
-    {"prefix", "", "Text before each line.", ALL, false},
+    {"prefix", "",
+     "Text before each line: letters, digits, `-`, `_`, `:`, `@` and spaces, where the "
+     "configuration of the node has `allow_prefix`.",
+     ALL, false},
     {"log_raw", "false", "Write secrets in clear, without HMAC. For tests only.", ALL, false},
     {"hmac_accessor", "true", "Write accessors as HMAC.", ALL, false},
     {"elide_list_responses", "false",
@@ -270,8 +286,7 @@ static enum status check_whole(const struct audit_options *o, struct reason *why
 {
     char host[TEXT_HOST_MAX];
     uint16_t port = 0;
-    bool file = o->type == AUDIT_FILE && strcmp(o->file_path, "stdout") != 0 &&
-                strcmp(o->file_path, "discard") != 0;
+    bool file = o->type == AUDIT_FILE && !audit_options_is_named(o);
     bool rotates = o->rotate_bytes != 0 || o->rotate_ms != 0;
     ASSERT(o->type != AUDIT_FILE || o->file_path != NULL);
     ASSERT(o->type != AUDIT_SOCKET || o->address != NULL);

@@ -68,7 +68,10 @@ static enum status render_text(const struct audit_render *how, enum audit_hole_k
     struct text_writer w = {.out = out};
     ASSERT(kind < AUDIT_LIST);
     if (is_clear(how, kind)) {
-        text_put_bytes(&w, plain);
+        if (kind == AUDIT_SCALAR)
+            buf_add(out, plain);
+        else
+            text_put_bytes(&w, plain);
         return ST_OK;
     }
     if (how->salt == NULL) {

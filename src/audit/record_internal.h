@@ -17,6 +17,7 @@
 
 enum audit_hole_kind {
     AUDIT_STRING,   /* a string of a body */
+    AUDIT_SCALAR,   /* a number or a boolean of a body, in clear without quotes */
     AUDIT_SECRET,   /* a token */
     AUDIT_ACCESSOR, /* an accessor of a token */
     AUDIT_LIST,     /* mark before the names of a listing */

@@ -119,7 +119,8 @@ static uint32_t same_hole(const struct audit_writer *a, enum audit_hole_kind kin
 
 static void put_plain(struct audit_writer *a, enum audit_hole_kind kind, struct bytes plain)
 {
-    uint32_t same = kind == AUDIT_STRING ? 0 : same_hole(a, kind, plain);
+    bool is_secret = kind == AUDIT_SECRET || kind == AUDIT_ACCESSOR;
+    uint32_t same = is_secret ? same_hole(a, kind, plain) : 0;
     size_t index = add_hole(a, kind, plain.len);
     if (same != 0 && index < AUDIT_FEW_HOLES)
         a->few[index].same = same;
@@ -183,10 +184,16 @@ static void put_members(struct audit_writer *a, const struct text_value *v,
 static void put_item(struct audit_writer *a, const struct text_value *v, struct audit_exempt exempt,
                      bool readable)
 {
+    struct bytes truth = v->truth ? BYTES("true") : BYTES("false");
     switch (v->kind) {
     case TEXT_NULL: buf_add(&a->text, BYTES("null")); break;
-    case TEXT_BOOL: buf_add(&a->text, v->truth ? BYTES("true") : BYTES("false")); break;
-    case TEXT_NUMBER: buf_add(&a->text, v->text); break;
+    case TEXT_BOOL:
+    case TEXT_NUMBER:
+        if (readable)
+            buf_add(&a->text, v->kind == TEXT_BOOL ? truth : v->text);
+        else
+            put_plain(a, AUDIT_SCALAR, v->kind == TEXT_BOOL ? truth : v->text);
+        break;
     case TEXT_STRING:
         if (readable)
             put_quoted(a, v->text);
@@ -198,6 +205,16 @@ static void put_item(struct audit_writer *a, const struct text_value *v, struct 
     }
 }
 
+/* Whether a member is a number or a boolean, and declared as one. */
+static bool is_declared(const struct schema *declared, const struct text_value *member)
+{
+    if (declared == NULL || (member->kind != TEXT_NUMBER && member->kind != TEXT_BOOL))
+        return false;
+    const struct field *field = schema_field(declared, member->name);
+    return field != NULL && (field->kind == FIELD_INT || field->kind == FIELD_BOOL ||
+                             field->kind == FIELD_DURATION || field->kind == FIELD_SIZE);
+}
+
 static void begin_value(struct audit_writer *a)
 {
     if (a->w.separate)
@@ -205,11 +222,20 @@ static void begin_value(struct audit_writer *a)
     a->w.separate = true;
 }
 
-void audit_put_tree(struct audit_writer *a, const struct text_value *tree,
-                    struct audit_exempt exempt)
+void audit_put_tree(struct audit_writer *a, const struct text_value *tree, struct audit_clear clear)
 {
+    ASSERT(tree->kind == TEXT_OBJECT);
     begin_value(a);
-    put_item(a, tree, exempt, false);
+    buf_add_u8(&a->text, '{');
+    TEXT_FOR (member, tree) {
+        if (member != tree->first)
+            buf_add_u8(&a->text, ',');
+        put_quoted(a, member->name);
+        buf_add_u8(&a->text, ':');
+        put_item(a, member, clear.exempt,
+                 is_exempt(clear.exempt, member->name) || is_declared(clear.declared, member));
+    }
+    buf_add_u8(&a->text, '}');
 }
 
 /* A pass over JSON text: finds the strings that are values. */
@@ -410,9 +436,12 @@ static bool take_item(struct scan *s)
     case ',': return take_comma(s);
     case ':':
     case ' ':
-    case '\t':
+    case '\t': s->at++; return true;
     case '\r':
-    case '\n': s->at++; return true;
+    case '\n': /* a record is one line */
+        copy_up_to_here(s);
+        s->from = ++s->at;
+        return true;
     default: return take_value(s);
     }
 }

@@ -1,12 +1,14 @@
 /* Making an audit record (record.h). One thread.
  *
- * Keys, numbers, booleans and null are written as they are; every text that a device may have to
- * hide becomes a hole. */
+ * Keys and null are written as they are, and so are numbers and booleans, but for those of a
+ * request whose field is a text (struct audit_clear). What a device may have to hide becomes a
+ * hole. */
 #ifndef HOLDFAST_AUDIT_RECORD_WRITE_H
 #define HOLDFAST_AUDIT_RECORD_WRITE_H
 
 #include "audit/record_internal.h"
 #include "text/json.h"
+#include "text/schema.h"
 
 /* A record in the making. */
 struct audit_writer {
@@ -25,6 +27,14 @@ struct audit_writer {
 struct audit_exempt {
     const char *const *keys;
     size_t n;
+};
+
+/* The members of a parsed body that stay in clear. A number or a boolean does where `declared` has
+ * its member as one: a client may send the text of a secret field as a number. NULL: no member is
+ * declared, so every number and every boolean becomes a hole. */
+struct audit_clear {
+    struct audit_exempt exempt;
+    const struct schema *declared;
 };
 
 /* `bytes` is the expected size. `spare`: the memory of the worker, which outlives the record; NULL:
@@ -46,11 +56,11 @@ void audit_member_hole(struct audit_writer *a, struct bytes key, enum audit_hole
 void audit_put_part(struct audit_writer *a, struct audit_record *part);
 /* Put the parsed body of a request. */
 void audit_put_tree(struct audit_writer *a, const struct text_value *tree,
-                    struct audit_exempt exempt);
+                    struct audit_clear clear); /* `tree` is an object */
 /* Put the JSON that a handler wrote. `listing`: the members `keys` and `key_info` of the object are
- * marked, so that a device can show their number of entries alone. The text is as text_writer writes
- * it, without spaces. A text whose quotes, brackets or words do not fit is put as one hole; other
- * faults are not looked for. */
+ * marked, so that a device can show their number of entries alone. The text is as text_writer
+ * writes it, without spaces. A text whose quotes, brackets or words do not fit is put as one hole;
+ * other faults are not looked for. */
 void audit_put_json(struct audit_writer *a, struct bytes json, struct audit_exempt exempt,
                     bool listing);
 

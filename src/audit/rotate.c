@@ -27,13 +27,6 @@ static bool is_stamp(const char *text)
     return true;
 }
 
-/* The name within its directory. */
-static const char *base_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 struct stamps {
     char (*items)[ROTATE_STAMP_LEN + 1];
     size_t n, cap;
@@ -65,43 +58,43 @@ static int compare(const void *one, const void *other)
 }
 
 /* The stamps of all rotated files, the oldest first. */
-static enum status list_stamps(const char *path, struct stamps *s)
+static enum status list_stamps(int folder, const char *name, struct stamps *s)
 {
-    char folder[PATH_MAX];
-    const char *base = base_of(path);
-    size_t base_len = strlen(base), folder_len = (size_t)(base - path);
+    size_t len = strlen(name);
     enum status st = ST_OK;
     ASSERT(s->n == 0);
-    ASSERT(base_len > 0);
+    ASSERT(folder >= 0 && len > 0);
 
-    (void)snprintf(folder, sizeof folder, "%.*s", folder_len != 0 ? (int)folder_len : 1,
-                   folder_len != 0 ? path : "."); /* a path that is too long was not opened */
-    DIR *dir = opendir(folder);
-    if (dir == NULL)
+    int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* `folder` may be O_PATH */
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        if (fd >= 0)
+            (void)close(fd); /* reads only */
         return ST_IO;
+    }
     for (struct dirent *entry; st == ST_OK && (entry = readdir(dir)) != NULL;)
-        if (strncmp(entry->d_name, base, base_len) == 0 && entry->d_name[base_len] == '.' &&
-            is_stamp(entry->d_name + base_len + 1))
-            st = add_stamp(s, entry->d_name + base_len + 1);
+        if (strncmp(entry->d_name, name, len) == 0 && entry->d_name[len] == '.' &&
+            is_stamp(entry->d_name + len + 1))
+            st = add_stamp(s, entry->d_name + len + 1);
     (void)closedir(dir); /* reads only */
     if (s->n > 1)
         qsort(s->items, s->n, sizeof *s->items, compare);
     return st;
 }
 
-static enum status put_path(const char *path, const char *stamp, char ret_path[PATH_MAX])
+static enum status put_name(const char *name, const char *stamp, char ret_name[NAME_MAX + 1])
 {
-    int n = snprintf(ret_path, PATH_MAX, "%s.%s", path, stamp);
-    return n > 0 && n < PATH_MAX ? ST_OK : ST_IO;
+    int n = snprintf(ret_name, NAME_MAX + 1, "%s.%s", name, stamp);
+    return n > 0 && n <= NAME_MAX ? ST_OK : ST_IO;
 }
 
-enum status rotate_newest(const char *path, char ret_path[PATH_MAX])
+enum status rotate_newest(int dir, const char *name, char ret_name[NAME_MAX + 1])
 {
     CLEANUP(stamps_done) struct stamps s = {0};
-    TRY(list_stamps(path, &s));
+    TRY(list_stamps(dir, name, &s));
     if (s.n == 0)
         return ST_NOT_FOUND;
-    return put_path(path, s.items[s.n - 1], ret_path);
+    return put_name(name, s.items[s.n - 1], ret_name);
 }
 
 static void put_stamp(int64_t wall_us, char ret_stamp[ROTATE_STAMP_LEN + 1])
@@ -132,41 +125,42 @@ static void bump(char stamp[ROTATE_STAMP_LEN + 1])
     }
 }
 
-enum status rotate_rename(const char *path, int64_t wall_us, struct reason *why)
+enum status rotate_rename(int dir, const char *name, int64_t wall_us, struct reason *why)
 {
     CLEANUP(stamps_done) struct stamps s = {0};
-    char stamp[ROTATE_STAMP_LEN + 1], to[PATH_MAX];
-    TRY(list_stamps(path, &s));
+    char stamp[ROTATE_STAMP_LEN + 1], to[NAME_MAX + 1];
+    TRY(list_stamps(dir, name, &s));
     put_stamp(MAX(wall_us, 0), stamp);
     if (s.n != 0 && strcmp(stamp, s.items[s.n - 1]) <= 0) {
         memcpy(stamp, s.items[s.n - 1], sizeof stamp);
         bump(stamp);
     }
     ASSERT(is_stamp(stamp));
-    if (put_path(path, stamp, to) != ST_OK) {
-        reason_set(why, "%s: the name is too long to rotate", path);
+    if (put_name(name, stamp, to) != ST_OK) {
+        reason_set(why, "%s: the name is too long to rotate", name);
         return ST_IO;
     }
     /* not every file system has the flag; no other program makes such names */
-    if (renameat2(AT_FDCWD, path, AT_FDCWD, to, RENAME_NOREPLACE) == 0 ||
-        (errno == EINVAL && access(to, F_OK) != 0 && rename(path, to) == 0))
+    if (renameat2(dir, name, dir, to, RENAME_NOREPLACE) == 0 ||
+        (errno == EINVAL && faccessat(dir, to, F_OK, AT_SYMLINK_NOFOLLOW) != 0 &&
+         renameat(dir, name, dir, to) == 0))
         return ST_OK;
-    reason_set(why, "%s: rotate to %s: %s", path, base_of(to), strerror(errno));
+    reason_set(why, "%s: rotate to %s: %s", name, to, strerror(errno));
     return ST_IO;
 }
 
-enum status rotate_prune(const char *path, uint64_t keep, struct reason *why)
+enum status rotate_prune(int dir, const char *name, uint64_t keep, struct reason *why)
 {
     CLEANUP(stamps_done) struct stamps s = {0};
-    char old[PATH_MAX];
-    enum status st = list_stamps(path, &s);
+    char old[NAME_MAX + 1];
+    enum status st = list_stamps(dir, name, &s);
     ASSERT(keep > 0);
     for (size_t i = 0; st == ST_OK && s.n - i > keep; i++) {
-        st = put_path(path, s.items[i], old);
-        if (st == ST_OK && unlink(old) != 0 && errno != ENOENT)
+        st = put_name(name, s.items[i], old);
+        if (st == ST_OK && unlinkat(dir, old, 0) != 0 && errno != ENOENT)
             st = ST_IO;
     }
     if (st != ST_OK)
-        reason_set(why, "%s: delete rotated files: %s", path, strerror(errno));
+        reason_set(why, "%s: delete rotated files: %s", name, strerror(errno));
     return st;
 }

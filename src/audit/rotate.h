@@ -10,14 +10,16 @@
 
 enum { ROTATE_STAMP_LEN = sizeof "20240229T120000.123456Z" - 1 };
 
-/* The path of the newest rotated file. ST_NOT_FOUND; ST_IO. */
-NODISCARD enum status rotate_newest(const char *path, char ret_path[PATH_MAX]);
+/* `dir` is the open folder of the file, `name` its name there. */
 
-/* Rename the file at `path` to a name that sorts behind those of all rotated files, even if the
- * clock went back. No file is replaced. ST_IO. */
-NODISCARD enum status rotate_rename(const char *path, int64_t wall_us, struct reason *why);
+/* The name of the newest rotated file. ST_NOT_FOUND; ST_IO. */
+NODISCARD enum status rotate_newest(int dir, const char *name, char ret_name[NAME_MAX + 1]);
+
+/* Rename the file to a name that sorts behind those of all rotated files, even if the clock went
+ * back. No file is replaced. ST_IO. */
+NODISCARD enum status rotate_rename(int dir, const char *name, int64_t wall_us, struct reason *why);
 
 /* Delete the oldest rotated files beyond `keep`. ST_IO, ST_NOMEM. */
-NODISCARD enum status rotate_prune(const char *path, uint64_t keep, struct reason *why);
+NODISCARD enum status rotate_prune(int dir, const char *name, uint64_t keep, struct reason *why);
 
 #endif

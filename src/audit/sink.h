@@ -7,7 +7,7 @@
 #define HOLDFAST_AUDIT_SINK_H
 
 #include "audit/chain.h"
-#include "audit/options.h"
+#include "audit/places.h"
 
 #include <stdatomic.h>
 
@@ -44,7 +44,7 @@ struct sink_ops {
 struct sink {
     const struct sink_ops *ops;
     const struct audit_options *options; /* borrowed, as the strings in it */
-    const char *data_dir;                /* NULL: none */
+    const struct audit_places *places;   /* borrowed; where a file may lie */
     struct chain *chain;                 /* set by a file that is opened for the first time */
     int wake_fd;
     _Atomic int64_t ends_ms;    /* when a closed device stops waiting; 0: not closed */

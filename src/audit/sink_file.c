@@ -1,4 +1,4 @@
-/* A file, a FIFO, a terminal, standard output, or nothing.
+/* A file, a FIFO, standard output, standard error, or nothing.
  *
  * Happy path: `ready` finds the file open and still at its path; `write` appends all lines with one
  * call of the system.
@@ -10,9 +10,11 @@
  *   deleted or renamed away   `ready` opens a new file
  *   a torn line at open       a newline ends it
  *   two devices, one chain    `ready` of the second fails until the first is closed
- *   no reader of a FIFO       `ready` fails until there is one; a reader that does not read:
- * ST_TIMEOUT a rotation fails          the file grows on; tried again with the next batch, logged
- * once */
+ *   no reader of a FIFO       `ready` fails until there is one
+ *   a reader does not read    ST_TIMEOUT
+ *   a rotation fails          the file grows on; tried again with the next batch, logged once
+ *   the path leads to what    `ready` fails: outside of the directories of the configuration, a
+ *   no device may write       link, a file that no audit device made (sink_path.h) */
 #include "audit/rotate.h"
 #include "audit/sink.h"
 #include "audit/sink_path.h"
@@ -34,9 +36,10 @@ struct file {
     struct sink sink;
     enum kind kind;
     struct sink_stream stream; /* the descriptor serves every kind */
-    bool is_stdout;
-    bool torn;   /* the last line has no end */
-    bool failed; /* the last write failed */
+    struct sink_place place;   /* of a file that is open */
+    int standard;              /* STDOUT_FILENO or STDERR_FILENO; -1: a path */
+    bool torn;                 /* the last line has no end */
+    bool failed;               /* the last write failed */
     bool chain_known, rotate_failed;
     struct stat at_open;
     uint64_t size;    /* of a regular file */
@@ -49,31 +52,56 @@ static enum status fail(const struct file *f, const char *what, int err, struct 
     return ST_IO;
 }
 
+static void place_drop(struct sink_place *place)
+{
+    if (place->dir >= 0)
+        (void)close(place->dir); /* a descriptor of O_PATH holds no data */
+    *place = (struct sink_place){.dir = -1};
+}
+
 static void file_drop(struct sink *sink)
 {
     struct file *f = CONTAINER_OF(sink, struct file, sink);
-    if (f->stream.fd >= 0 && !f->is_stdout)
+    if (f->stream.fd >= 0 && f->standard < 0)
         (void)close(f->stream.fd); /* every write was checked */
+    place_drop(&f->place);
     f->torn |= f->stream.partial != 0;
     f->stream.partial = 0;
     f->stream.fd = -1;
 }
 
-/* Find out how an earlier process left the file: a torn line, the end of the chain, the age. */
-static enum status take_over(struct file *f, struct reason *why)
+/* The end of the newest rotated file; ST_NOT_FOUND. */
+static enum status older_tail(const struct file *f, struct sink_tail *ret_tail, struct reason *why)
 {
-    const char *path = f->sink.options->file_path;
-    struct sink_tail tail = {0};
+    char older[NAME_MAX + 1];
+    struct stat info;
+    ASSERT(f->place.dir >= 0 && f->place.name != NULL);
+    if (rotate_newest(f->place.dir, f->place.name, older) != ST_OK)
+        return ST_NOT_FOUND;
+    int fd = openat(f->place.dir, older, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+    if (fd < 0)
+        return fail(f, "the newest rotated file: ", errno, why);
+    enum status st = ST_NOT_FOUND;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))
+        st = sink_path_tail(fd, older, ret_tail, why);
+    (void)close(fd); /* was only read */
+    return st;
+}
+
+/* Find out how an earlier process left the file: a torn line, the end of the chain, the age. `tail`
+ * is the end of the file. */
+static enum status take_over(struct file *f, struct sink_tail tail, struct reason *why)
+{
     ASSERT(f->kind == REGULAR && f->stream.fd >= 0);
-    if (f->size != 0)
-        TRY(sink_path_tail(path, &tail, why));
     f->torn |= f->size != 0 && !tail.ended;
     f->first_ms = f->size == 0 ? 0 : tail.first_ms != 0 ? tail.first_ms : sink_wall_us() / 1000;
     if (!f->sink.options->hash_chain || f->chain_known)
         return ST_OK;
-    char older[PATH_MAX];
-    if (!tail.chained && rotate_newest(path, older) == ST_OK)
-        TRY(sink_path_tail(older, &tail, why));
+    if (!tail.chained) {
+        enum status st = older_tail(f, &tail, why);
+        if (st != ST_OK && st != ST_NOT_FOUND)
+            return st;
+    }
     if (tail.chained)
         *f->sink.chain = tail.chain;
     f->chain_known = true;
@@ -91,47 +119,68 @@ static enum status lock_chain(const struct file *f, struct reason *why)
     return ST_IO;
 }
 
-static enum status open_stdout(struct file *f, struct reason *why)
+static enum status open_standard(struct file *f, struct reason *why)
 {
-    if (fstat(STDOUT_FILENO, &f->at_open) != 0)
+    if (fstat(f->standard, &f->at_open) != 0)
         return fail(f, "", errno, why);
-    f->stream = (struct sink_stream){.fd = STDOUT_FILENO, .shared = true};
+    f->stream = (struct sink_stream){.fd = f->standard, .shared = true};
     f->stream.socket = S_ISSOCK(f->at_open.st_mode);
     f->kind = STREAM;
     return ST_OK;
 }
 
-/* Lines without a link stay in a file of their own. */
-static bool must_part(const struct file *f)
-{
-    struct sink_tail tail = {0};
-    struct stat info;
-    const char *path = f->sink.options->file_path;
-    if (!f->sink.options->hash_chain || f->chain_known || stat(path, &info) != 0 ||
-        !S_ISREG(info.st_mode) || info.st_size == 0)
-        return false;
-    return sink_path_tail(path, &tail, NULL) == ST_OK && tail.plain;
-}
-
-static enum status file_open(struct file *f, struct reason *why)
+/* Open the file of a path, and read its end into *tail if it is a regular file. */
+static enum status open_path(struct file *f, struct sink_tail *tail, struct reason *why)
 {
     const struct audit_options *o = f->sink.options;
     struct sink_opened opened;
-    ASSERT(f->stream.fd < 0);
-    if (f->is_stdout)
-        return open_stdout(f, why);
-    ASSERT(f->stream.partial == 0);
-    TRY(sink_path_check(o->file_path, f->sink.data_dir, why));
-    if (must_part(f))
-        TRY(rotate_rename(o->file_path, sink_wall_us(), why));
-    TRY(sink_path_open(o->file_path, o->mode, f->sink.data_dir, &opened, why));
+    ASSERT(f->stream.fd < 0 && f->place.dir < 0);
+    TRY(sink_place_open(f->sink.places, o->file_path, o->mode, &f->place, why));
+    enum status st = sink_path_open(&f->place, o->file_path, o->mode, &opened, why);
+    if (st != ST_OK) {
+        place_drop(&f->place);
+        return st;
+    }
     f->at_open = opened.info;
     f->kind = S_ISREG(opened.info.st_mode) ? REGULAR : STREAM;
     f->stream = (struct sink_stream){.fd = opened.fd};
     f->size = (uint64_t)opened.info.st_size;
-    enum status st = f->kind == REGULAR ? lock_chain(f, why) : ST_OK;
+    *tail = (struct sink_tail){.ended = true};
+    if (f->kind != REGULAR)
+        return ST_OK;
+    st = lock_chain(f, why);
+    if (st == ST_OK && f->size != 0)
+        st = sink_path_tail(f->stream.fd, o->file_path, tail, why);
+    if (st != ST_OK)
+        file_drop(&f->sink);
+    ASSERT((st == ST_OK) == (f->stream.fd >= 0));
+    return st;
+}
+
+/* Lines without a link stay in a file of their own. */
+static bool must_part(const struct file *f, const struct sink_tail *tail)
+{
+    return f->kind == REGULAR && f->sink.options->hash_chain && !f->chain_known && f->size != 0 &&
+           tail->plain;
+}
+
+static enum status file_open(struct file *f, struct reason *why)
+{
+    struct sink_tail tail;
+    ASSERT(f->stream.fd < 0);
+    if (f->standard >= 0)
+        return open_standard(f, why);
+    ASSERT(f->stream.partial == 0);
+    TRY(open_path(f, &tail, why));
+    enum status st = ST_OK;
+    if (must_part(f, &tail)) {
+        st = rotate_rename(f->place.dir, f->place.name, sink_wall_us(), why);
+        file_drop(&f->sink);
+        if (st == ST_OK)
+            TRY(open_path(f, &tail, why));
+    }
     if (st == ST_OK && f->kind == REGULAR)
-        st = take_over(f, why);
+        st = take_over(f, tail, why);
     if (st != ST_OK)
         file_drop(&f->sink);
     return st;
@@ -141,8 +190,9 @@ static enum status file_open(struct file *f, struct reason *why)
 static bool in_place(const struct file *f)
 {
     struct stat info;
-    return f->is_stdout || (stat(f->sink.options->file_path, &info) == 0 &&
-                            info.st_ino == f->at_open.st_ino && info.st_dev == f->at_open.st_dev);
+    return f->standard >= 0 ||
+           (stat(f->sink.options->file_path, &info) == 0 && info.st_ino == f->at_open.st_ino &&
+            info.st_dev == f->at_open.st_dev);
 }
 
 /* End a torn line, so that the next record has a line of its own. */
@@ -190,15 +240,16 @@ static void rotate(struct file *f)
 {
     const struct audit_options *o = f->sink.options;
     struct reason why = {{0}};
-    enum status st = rotate_rename(o->file_path, sink_wall_us(), &why);
+    enum status st = rotate_rename(f->place.dir, f->place.name, sink_wall_us(), &why);
     ASSERT(f->kind == REGULAR && f->size != 0);
-    if (st == ST_OK) {
+    bool renamed = st == ST_OK;
+    if (renamed && o->rotate_files != 0)
+        st = rotate_prune(f->place.dir, f->place.name, o->rotate_files, &why);
+    if (renamed) {
         f->sink.rotations++;
         file_drop(&f->sink);
         f->torn = false;
     }
-    if (st == ST_OK && o->rotate_files != 0)
-        st = rotate_prune(o->file_path, o->rotate_files, &why);
     if (st != ST_OK && !f->rotate_failed)
         trace(TRACE_WARN, "audit", "%s", why.text[0] != '\0' ? why.text : status_text(st));
     f->rotate_failed = st != ST_OK;
@@ -352,7 +403,10 @@ enum status sink_file_new(const struct audit_options *options, struct sink **ret
         return ST_NOMEM;
     f->sink = (struct sink){.ops = &ops, .options = options};
     f->stream.fd = -1;
-    f->is_stdout = strcmp(options->file_path, "stdout") == 0;
+    f->place.dir = -1;
+    f->standard = strcmp(options->file_path, "stdout") == 0   ? STDOUT_FILENO
+                  : strcmp(options->file_path, "stderr") == 0 ? STDERR_FILENO
+                                                              : -1;
     f->kind = strcmp(options->file_path, "discard") == 0 ? DISCARD : STREAM;
     *ret_sink = &f->sink;
     return ST_OK;

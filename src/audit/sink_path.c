@@ -4,86 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static enum status fail(const char *path, const char *what, struct reason *why)
 {
     reason_set(why, "%s: %s", path, what);
     return ST_IO;
-}
-
-/* Numbers of the kernel's Documentation/admin-guide/devices.txt: memory devices have major 1. */
-static bool allowed_character(dev_t device)
-{
-    enum { MEMORY = 1, MINOR_NULL = 3, MINOR_ZERO = 5, MINOR_FULL = 7 };
-    enum { TTY = 4, CONSOLE = 5, PTY_FIRST = 136, PTY_LAST = 143 };
-    unsigned number = major(device), part = minor(device);
-    if (number == MEMORY)
-        return part == MINOR_NULL || part == MINOR_ZERO || part == MINOR_FULL;
-    return number == TTY || number == CONSOLE || (number >= PTY_FIRST && number <= PTY_LAST);
-}
-
-static const char *wrong_kind(const struct stat *info)
-{
-    if (S_ISREG(info->st_mode) || S_ISFIFO(info->st_mode))
-        return NULL;
-    if (S_ISDIR(info->st_mode))
-        return "is a directory";
-    if (S_ISCHR(info->st_mode) && allowed_character(info->st_rdev))
-        return NULL;
-    return "is neither a regular file, a FIFO, a terminal nor /dev/null";
-}
-
-static bool is_below(const char *path, const char *folder)
-{
-    size_t len = strlen(folder);
-    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
-}
-
-/* Look for a file with the same inode below a directory. ST_NOT_FOUND; ST_IO: a part of the
- * directory cannot be read. */
-static enum status find_inode(const char *dir, const struct stat *info)
-{
-    char *const roots[] = {(char *)(uintptr_t)dir, NULL}; /* fts_open only reads */
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
-    enum status st = ST_NOT_FOUND;
-    ASSERT(info->st_nlink > 1);
-    if (tree == NULL)
-        return ST_IO;
-    for (FTSENT *one; st == ST_NOT_FOUND && (one = fts_read(tree)) != NULL;)
-        if (one->fts_info == FTS_F && one->fts_statp->st_ino == info->st_ino &&
-            one->fts_statp->st_dev == info->st_dev)
-            st = ST_OK;
-        else if (one->fts_info == FTS_DNR || one->fts_info == FTS_ERR)
-            st = ST_IO;
-    (void)fts_close(tree); /* was only read */
-    return st;
-}
-
-/* `whole` is a path without symbolic links. `info` of the file; NULL: there is none. A file with
- * several names may have one in the data directory. */
-static enum status must_lie_outside(const char *path, const char *whole, const struct stat *info,
-                                    const char *data_dir, struct reason *why)
-{
-    char dir[PATH_MAX];
-    if (data_dir == NULL)
-        return ST_OK;
-    if (realpath(data_dir, dir) == NULL)
-        return fail(path, "cannot be compared with the data directory", why);
-    if (is_below(whole, dir))
-        return fail(path, "leads into the data directory", why);
-    if (info == NULL || !S_ISREG(info->st_mode) || info->st_nlink < 2)
-        return ST_OK;
-    switch (find_inode(dir, info)) {
-    case ST_NOT_FOUND: return ST_OK;
-    case ST_OK: return fail(path, "is a file of the data directory, under another name", why);
-    default: return fail(path, "cannot be compared with the data directory", why);
-    }
 }
 
 /* The path of a file that does not exist: its directory without symbolic links, and its name. */
@@ -100,28 +29,6 @@ static bool resolve_new(const char *path, char ret_path[PATH_MAX])
     return n > 0 && n < PATH_MAX;
 }
 
-enum status sink_path_check(const char *path, const char *data_dir, struct reason *why)
-{
-    struct stat info;
-    char whole[PATH_MAX];
-    ASSERT(path[0] != '\0');
-    if (stat(path, &info) == 0) {
-        const char *wrong = wrong_kind(&info);
-        if (wrong != NULL)
-            return fail(path, wrong, why);
-        if (realpath(path, whole) == NULL)
-            return fail(path, strerror(errno), why);
-        return must_lie_outside(path, whole, &info, data_dir, why);
-    }
-    if (errno != ENOENT)
-        return fail(path, strerror(errno), why);
-    if (lstat(path, &info) == 0)
-        return fail(path, "is a symbolic link that leads nowhere", why);
-    if (!resolve_new(path, whole))
-        return fail(path, strerror(errno), why);
-    return must_lie_outside(path, whole, NULL, data_dir, why);
-}
-
 bool sink_path_same(const char *one, const char *other)
 {
     struct stat first, second;
@@ -133,6 +40,12 @@ bool sink_path_same(const char *one, const char *other)
                !S_ISCHR(first.st_mode);
     return !is_first && !is_second && resolve_new(one, from) && resolve_new(other, to) &&
            strcmp(from, to) == 0;
+}
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t len = strlen(folder);
+    return strncmp(path, folder, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
 /* Where an open file or directory lies, without symbolic links. */
@@ -149,93 +62,225 @@ static enum status place_of_fd(const char *path, int fd, char ret_whole[PATH_MAX
     return ST_OK;
 }
 
-static enum status check_open(const char *path, int fd, const char *data_dir, struct stat *ret_info,
-                              struct reason *why)
+/* `directory` is open as `dir`, and `below` leads from there to the file. */
+static enum status must_lie_outside(const char *path, int dir, const char *below,
+                                    const char *data_dir, struct reason *why)
 {
-    char whole[PATH_MAX];
-    ASSERT(fd >= 0);
-    if (fstat(fd, ret_info) != 0)
-        return fail(path, strerror(errno), why);
-    const char *wrong = wrong_kind(ret_info);
-    if (wrong != NULL)
-        return fail(path, wrong, why);
-    TRY(place_of_fd(path, fd, whole, why));
-    return must_lie_outside(path, whole, ret_info, data_dir, why);
-}
-
-static enum status set_mode(const char *path, int fd, const struct stat *info, uint32_t mode,
-                            struct reason *why)
-{
-    if (mode == AUDIT_MODE_KEEP || !S_ISREG(info->st_mode) || (info->st_mode & 07777) == mode ||
-        fchmod(fd, (mode_t)mode) == 0)
+    char data[PATH_MAX], whole[PATH_MAX], file[2 * PATH_MAX];
+    ASSERT(dir >= 0 && below[0] != '/');
+    if (data_dir == NULL)
         return ST_OK;
-    reason_set(why, "%s: set mode %04o: %s", path, (unsigned)mode, strerror(errno));
-    return ST_IO;
+    if (realpath(data_dir, data) == NULL)
+        return fail(path, "cannot be compared with the data directory", why);
+    TRY(place_of_fd(path, dir, whole, why));
+    int n = snprintf(file, sizeof file, "%s/%s", whole, below);
+    if (n < 0 || (size_t)n >= sizeof file)
+        return fail(path, strerror(ENAMETOOLONG), why);
+    return is_below(file, data) ? fail(path, "leads into the data directory", why) : ST_OK;
 }
 
-enum { OPEN_FLAGS = O_WRONLY | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
+enum { FOLDER_FLAGS = O_PATH | O_DIRECTORY | O_CLOEXEC };
 
-/* Create a file in a directory that was checked: a path that is refused leaves no file behind.
- * ST_EXISTS: another program made the file meanwhile. */
-static enum status create_outside(const char *path, mode_t mode, const char *data_dir, int *ret_fd,
-                                  struct reason *why)
+/* Replace the open folder *dir by its folder `name`, which is made if it is missing. */
+static enum status step_down(const char *path, const char *name, mode_t mode, int *dir,
+                             struct reason *why)
 {
-    char folder[PATH_MAX], whole[PATH_MAX];
-    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
-    int n = slash != NULL ? snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path)
-                          : snprintf(folder, sizeof folder, ".");
-    ASSERT(name[0] != '\0' || slash != NULL);
-    if (n < 0 || (size_t)n >= sizeof folder)
-        return fail(path, strerror(ENAMETOOLONG), why);
-    int dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0)
-        return fail(path, strerror(errno), why);
-    enum status st = place_of_fd(path, dir, whole, why);
+    struct stat info;
+    ASSERT(path[0] == '/');
+    ASSERT(*dir >= 0 && name[0] != '\0');
+    int next = openat(*dir, name, FOLDER_FLAGS | O_NOFOLLOW);
+    if (next < 0 && errno == ENOENT && (mkdirat(*dir, name, mode) == 0 || errno == EEXIST))
+        next = openat(*dir, name, FOLDER_FLAGS | O_NOFOLLOW);
+    if (next < 0) {
+        int err = errno;
+        bool is_link =
+            fstatat(*dir, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode);
+        return fail(path, is_link ? "has a symbolic link in its path" : strerror(err), why);
+    }
+    (void)close(*dir); /* a descriptor of O_PATH holds no data */
+    *dir = next;
+    return ST_OK;
+}
+
+static enum status walk_down(const char *path, const char *below, uint32_t mode, int *dir,
+                             const char **ret_name, struct reason *why)
+{
+    char name[NAME_MAX + 1];
+    ASSERT(*dir >= 0 && below[0] != '\0');
+    for (const char *slash; (slash = strchr(below, '/')) != NULL; below = slash + 1) {
+        size_t len = (size_t)(slash - below);
+        ASSERT(len > 0); /* the path is canonical */
+        if (len > NAME_MAX)
+            return fail(path, strerror(ENAMETOOLONG), why);
+        memcpy(name, below, len);
+        name[len] = '\0';
+        TRY(step_down(path, name, (mode & 0040) != 0 ? 0750 : 0700, dir, why));
+    }
+    *ret_name = below;
+    return ST_OK;
+}
+
+enum status sink_place_open(const struct audit_places *places, const char *path, uint32_t mode,
+                            struct sink_place *ret_place, struct reason *why)
+{
+    const char *directory = NULL, *below = NULL, *name = NULL;
+    TRY(audit_places_find(places, path, &directory, &below, why));
+    int dir = open(directory, FOLDER_FLAGS);
+    if (dir < 0) {
+        reason_set(why, "%s: the directory %s: %s", path, directory, strerror(errno));
+        return ST_IO;
+    }
+    enum status st = must_lie_outside(path, dir, below, places->data_dir, why);
     if (st == ST_OK)
-        st = must_lie_outside(path, whole, NULL, data_dir, why);
-    int fd = st == ST_OK ? openat(dir, name, OPEN_FLAGS | O_CREAT | O_EXCL | O_NOFOLLOW, mode) : -1;
-    if (st == ST_OK && fd < 0)
-        st = errno == EEXIST ? ST_EXISTS : fail(path, strerror(errno), why);
-    (void)close(dir); /* nothing was written */
-    ASSERT((st == ST_OK) == (fd >= 0));
-    *ret_fd = fd;
+        st = walk_down(path, below, mode, &dir, &name, why);
+    if (st != ST_OK) {
+        (void)close(dir); /* a descriptor of O_PATH holds no data */
+        return st;
+    }
+    ASSERT(name != NULL && name[0] != '\0');
+    *ret_place = (struct sink_place){dir, name};
+    return ST_OK;
+}
+
+static const char *wrong_kind(const struct stat *info)
+{
+    if (S_ISREG(info->st_mode) || S_ISFIFO(info->st_mode))
+        return NULL;
+    if (S_ISLNK(info->st_mode))
+        return "is a symbolic link";
+    return S_ISDIR(info->st_mode) ? "is a directory" : "is neither a regular file nor a FIFO";
+}
+
+enum head { NO_RECORD, TORN_RECORD, RECORD };
+
+/* Compare *at with a part of the form of a record, and step over it. */
+static enum head match(const char **at, const char *part)
+{
+    size_t len = strlen(part), have = strnlen(*at, len);
+    if (strncmp(*at, part, have) != 0)
+        return NO_RECORD;
+    *at += have;
+    return have == len ? RECORD : TORN_RECORD;
+}
+
+/* Whether a line begins as each record does, `{"time":"…","type":"re`, or ends within that because
+ * a write ended early. A prefix may stand before a record. */
+static enum head head_of(const char *line)
+{
+    static const char first[] = "{\"time\":\"", second[] = "\",\"type\":\"re";
+    const char *at = strstr(line, first);
+    if (at == NULL)
+        at = line;
+    enum head head = match(&at, first);
+    if (head != RECORD)
+        return head;
+    at += strspn(at, "0123456789-:.+TZ");
+    return match(&at, second);
+}
+
+/* Whether an audit device made the file: it is empty, or begins with a record. Lines that were torn
+ * may stand before the first whole record. */
+static enum status must_be_a_trail(const char *path, int fd, const struct stat *info,
+                                   struct reason *why)
+{
+    char text[AUDIT_TEXT_MAX + 4096];
+    enum head head = TORN_RECORD;
+    ASSERT(fd >= 0 && S_ISREG(info->st_mode));
+    if (info->st_size == 0 && info->st_nlink == 1)
+        return ST_OK;
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    if (n < 0)
+        return fail(path, strerror(errno), why);
+    text[n] = '\0';
+    for (char *line = text, *end; line != NULL && head == TORN_RECORD; line = end) {
+        end = strchr(line, '\n');
+        if (end != NULL)
+            *end++ = '\0';
+        head = head_of(line);
+        if (strlen(line) != (size_t)((end != NULL ? end - 1 : text + n) - line))
+            head = NO_RECORD; /* a zero byte */
+    }
+    /* nothing but torn lines: the whole file must have been looked at */
+    if (n > 0 && (head == RECORD || (head == TORN_RECORD && n == info->st_size)))
+        return ST_OK;
+    return fail(path,
+                "no audit device made this file: it does not begin with a record. Choose another "
+                "path, or move the file away",
+                why);
+}
+
+enum {
+    COMMON_FLAGS = O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW,
+    TRIES = 3,
+};
+
+/* Open a file that exists. ST_NOT_FOUND; ST_EXISTS: it was replaced meanwhile. */
+static enum status open_existing(const struct sink_place *place, const char *path,
+                                 struct sink_opened *opened, struct reason *why)
+{
+    struct stat before;
+    ASSERT(place->dir >= 0 && place->name[0] != '\0');
+    if (fstatat(place->dir, place->name, &before, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? ST_NOT_FOUND : fail(path, strerror(errno), why);
+    const char *wrong = wrong_kind(&before);
+    if (wrong != NULL) /* opening some devices has an effect */
+        return fail(path, wrong, why);
+    int fd = openat(place->dir, place->name,
+                    COMMON_FLAGS | (S_ISREG(before.st_mode) ? O_RDWR : O_WRONLY));
+    if (fd < 0)
+        return errno == ENOENT
+                   ? ST_NOT_FOUND
+                   : fail(path, errno == ENXIO ? "no process reads the FIFO" : strerror(errno),
+                          why);
+    enum status st = fstat(fd, &opened->info) == 0 ? ST_OK : fail(path, strerror(errno), why);
+    if (st == ST_OK &&
+        (opened->info.st_ino != before.st_ino || opened->info.st_dev != before.st_dev))
+        st = ST_EXISTS;
+    if (st == ST_OK && S_ISREG(opened->info.st_mode))
+        st = must_be_a_trail(path, fd, &opened->info, why);
+    if (st != ST_OK)
+        (void)close(fd); /* nothing was written */
+    ASSERT(fd >= 0 && (S_ISREG(before.st_mode) || S_ISFIFO(before.st_mode)));
+    opened->fd = fd;
     return st;
 }
 
-/* Open the file; create one that is missing. */
-static enum status open_or_create(const char *path, mode_t mode, const char *data_dir, int *ret_fd,
-                                  struct reason *why)
+/* ST_EXISTS: another program made the file meanwhile. */
+static enum status create_file(const struct sink_place *place, const char *path, uint32_t mode,
+                               struct sink_opened *opened, struct reason *why)
 {
-    enum { TRIES = 3 };
-    enum status st = ST_EXISTS;
-    ASSERT(path[0] != '\0' && (mode & ~(mode_t)0666) == 0);
-    for (unsigned i = 0; i < TRIES && st == ST_EXISTS; i++) {
-        *ret_fd = open(path, OPEN_FLAGS);
-        if (*ret_fd >= 0)
-            return ST_OK;
-        if (errno != ENOENT)
-            return fail(path, errno == ENXIO ? "no process reads the FIFO" : strerror(errno), why);
-        st = create_outside(path, mode, data_dir, ret_fd, why);
+    ASSERT(place->dir >= 0 && opened->fd < 0);
+    int fd = openat(place->dir, place->name, COMMON_FLAGS | O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd < 0)
+        return errno == EEXIST ? ST_EXISTS : fail(path, strerror(errno), why);
+    if (mode == AUDIT_MODE_KEEP)
+        mode = 0600;
+    if (fchmod(fd, (mode_t)mode) == 0 && fstat(fd, &opened->info) == 0) { /* whatever the umask */
+        opened->fd = fd;
+        return ST_OK;
     }
-    return st != ST_EXISTS ? st : fail(path, strerror(EEXIST), why);
+    reason_set(why, "%s: set mode %04o: %s", path, (unsigned)mode, strerror(errno));
+    (void)close(fd);                            /* nothing was written */
+    (void)unlinkat(place->dir, place->name, 0); /* the reason is set already */
+    return ST_IO;
 }
 
-enum status sink_path_open(const char *path, uint32_t mode, const char *data_dir,
+enum status sink_path_open(const struct sink_place *place, const char *path, uint32_t mode,
                            struct sink_opened *ret_opened, struct reason *why)
 {
-    struct stat info;
-    int fd = -1;
-    ASSERT((mode & ~UINT32_C(0666)) == 0);
-    TRY(open_or_create(path, mode != AUDIT_MODE_KEEP ? (mode_t)mode : (mode_t)0600, data_dir, &fd,
-                       why));
-    enum status st = check_open(path, fd, data_dir, &info, why);
-    if (st == ST_OK)
-        st = set_mode(path, fd, &info, mode, why);
-    if (st != ST_OK) {
-        (void)close(fd); /* nothing was written */
-        return st;
+    struct sink_opened opened = {.fd = -1};
+    enum status st = ST_EXISTS;
+    ASSERT(place->dir >= 0 && (mode & ~(uint32_t)AUDIT_MODE_MAX) == 0);
+    for (unsigned i = 0; i < TRIES && (st == ST_EXISTS || st == ST_NOT_FOUND); i++) {
+        st = open_existing(place, path, &opened, why);
+        if (st == ST_NOT_FOUND)
+            st = create_file(place, path, mode, &opened, why);
     }
-    *ret_opened = (struct sink_opened){fd, info};
+    if (st == ST_EXISTS || st == ST_NOT_FOUND)
+        return fail(path, "another program replaces this file again and again", why);
+    TRY(st);
+    ASSERT(opened.fd >= 0);
+    *ret_opened = opened;
     return ST_OK;
 }
 
@@ -316,25 +361,21 @@ static enum status find_link(int fd, off_t size, off_t last, struct sink_tail *t
     return ST_OK;
 }
 
-enum status sink_path_tail(const char *path, struct sink_tail *ret_tail, struct reason *why)
+enum status sink_path_tail(int fd, const char *path, struct sink_tail *ret_tail, struct reason *why)
 {
     struct stat info;
     struct sink_tail tail = {.ended = true};
     off_t last = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return fail(path, strerror(errno), why);
+    ASSERT(fd >= 0);
     enum status st = fstat(fd, &info) == 0 ? find_newline(fd, info.st_size, &last) : ST_IO;
     if (st != ST_OK)
-        (void)fail(path, strerror(errno), why); /* `st` says the same */
-    if (st == ST_OK && info.st_size != 0) {
+        return fail(path, strerror(errno), why);
+    if (info.st_size != 0) {
         ASSERT(last <= info.st_size);
         tail.ended = last == info.st_size;
-        st = find_link(fd, info.st_size, last, &tail);
+        TRY(find_link(fd, info.st_size, last, &tail));
         tail.first_ms = read_time(fd);
     }
-    (void)close(fd); /* was only read */
-    if (st == ST_OK)
-        *ret_tail = tail;
-    return st;
+    *ret_tail = tail;
+    return ST_OK;
 }

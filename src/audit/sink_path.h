@@ -4,30 +4,42 @@
 #define HOLDFAST_AUDIT_SINK_PATH_H
 
 #include "audit/chain.h"
+#include "audit/places.h"
 
 #include <sys/stat.h>
-
-/* Refuse what no device may write to: a directory, a block device, a socket, a character device
- * that is neither a terminal nor one of null, zero and full, a symbolic link that leads nowhere,
- * any path into `data_dir` (NULL: none), and a hard link to a file there. A path without a file is
- * allowed. ST_IO. */
-NODISCARD enum status sink_path_check(const char *path, const char *data_dir, struct reason *why);
 
 /* Whether two paths lead to one file, or will when it is created. Not so for a terminal and for
  * /dev/null, which lines may share. */
 bool sink_path_same(const char *one, const char *other);
 
+/* The folder of a file. Its descriptor stays the folder that was checked, whatever happens to the
+ * path later. */
+struct sink_place {
+    int dir;          /* opened with O_PATH; -1: none */
+    const char *name; /* the end of the path */
+};
+
+/* Open the folder of `path`: the directory of `places`, whose own path may have links, and from
+ * there folder by folder without following a link. This is RESOLVE_NO_SYMLINKS of openat2, on
+ * kernels without that call too, and makes folders that are missing, with the mode 0700, or 0750
+ * for a file that a group may read. ST_IO: outside of the directories, inside the data directory, a
+ * link, or the system refuses. The caller closes `dir`. */
+NODISCARD enum status sink_place_open(const struct audit_places *places, const char *path,
+                                      uint32_t mode, struct sink_place *ret_place,
+                                      struct reason *why);
+
 struct sink_opened {
-    int fd;
+    int fd; /* to read and append; of a FIFO to write */
     struct stat info;
 };
 
-/* Open for appending, without blocking; create the file with `mode`, or 0600 if that is
- * AUDIT_MODE_KEEP; give a regular file that exists this mode unless it is AUDIT_MODE_KEEP. The
- * checks of sink_path_check are made again with the descriptor, as the path may have changed; a
- * refused path leaves no file behind. ST_IO. */
-NODISCARD enum status sink_path_open(const char *path, uint32_t mode, const char *data_dir,
-                                     struct sink_opened *ret_opened, struct reason *why);
+/* Open the file for appending, without blocking; create a file that is missing, with `mode`, or
+ * 0600 if that is AUDIT_MODE_KEEP. A file that exists keeps its mode. ST_IO: it is neither a FIFO
+ * nor a regular file that is empty or begins with a record of an audit device. `path` is for
+ * messages. */
+NODISCARD enum status sink_path_open(const struct sink_place *place, const char *path,
+                                     uint32_t mode, struct sink_opened *ret_opened,
+                                     struct reason *why);
 
 /* The ends of a regular file. */
 struct sink_tail {
@@ -38,8 +50,8 @@ struct sink_tail {
     int64_t first_ms; /* the time in its first record; 0: not found */
 };
 
-/* ST_IO. */
-NODISCARD enum status sink_path_tail(const char *path, struct sink_tail *ret_tail,
+/* `fd` may be read. `path` is for messages. ST_IO. */
+NODISCARD enum status sink_path_tail(int fd, const char *path, struct sink_tail *ret_tail,
                                      struct reason *why);
 
 #endif

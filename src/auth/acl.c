@@ -140,7 +140,58 @@ static enum status rules_merge(struct acl *acl, const struct policy_rule **rules
     return ST_OK;
 }
 
-static enum status rules_gather(struct acl *acl, const struct policy *const *policies, size_t n)
+/* Fill the templates of the values that a rule allows. */
+static enum status fill_allowed(struct acl *acl, const struct identity *identity,
+                                struct policy_params *params)
+{
+    struct policy_param *items = arena_alloc(&acl->arena, (params->n + 1) * sizeof *items);
+    ASSERT(identity != NULL && (params->n == 0 || params->items != NULL));
+    if (items == NULL)
+        return ST_NOMEM;
+    for (size_t i = 0; i < params->n; i++) {
+        const struct policy_param *from = &params->items[i];
+        const struct text_value **values =
+            arena_alloc(&acl->arena, (from->n_values + 1) * sizeof(struct text_value *));
+        if (values == NULL)
+            return ST_NOMEM;
+        items[i] = *from;
+        items[i].values = values;
+        for (size_t k = 0; k < from->n_values; k++) {
+            values[k] = from->values[k];
+            if (values[k]->kind != TEXT_STRING)
+                continue;
+            struct text_value *filled = arena_alloc(&acl->arena, sizeof *filled);
+            if (filled == NULL)
+                return ST_NOMEM;
+            *filled = *values[k];
+            TRY(identity_fill(identity, &acl->arena, filled->text, &filled->text));
+            values[k] = filled;
+        }
+    }
+    params->items = items;
+    return ST_OK;
+}
+
+/* A rule with its templates filled. ST_NOT_FOUND: a value is missing, or is none for a path. */
+static enum status rule_fill(struct acl *acl, const struct identity *identity,
+                             const struct policy_rule *rule, const struct policy_rule **ret_rule)
+{
+    if (identity == NULL)
+        return ST_NOT_FOUND;
+    struct policy_rule *filled = arena_alloc(&acl->arena, sizeof *filled);
+    if (filled == NULL)
+        return ST_NOMEM;
+    ASSERT(rule->templated && rule->source == NULL);
+    *filled = *rule;
+    filled->source = rule;
+    TRY(identity_fill(identity, &acl->arena, rule->stem, &filled->stem));
+    TRY(fill_allowed(acl, identity, &filled->allowed));
+    *ret_rule = filled;
+    return ST_OK;
+}
+
+static enum status rules_gather(struct acl *acl, const struct policy *const *policies, size_t n,
+                                const struct identity *identity)
 {
     size_t room = 1, have = 0, kept = 0;
     for (size_t i = 0; i < n; i++)
@@ -153,9 +204,15 @@ static enum status rules_gather(struct acl *acl, const struct policy *const *pol
         acl->policies[i] = policies[i];
     acl->n_policies = n;
     for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < policies[i]->n; k++)
-            if (!policies[i]->rules[k].templated)
-                rules[have++] = &policies[i]->rules[k];
+        for (size_t k = 0; k < policies[i]->n; k++) {
+            rules[have] = &policies[i]->rules[k];
+            enum status st = rules[have]->templated
+                                 ? rule_fill(acl, identity, rules[have], &rules[have])
+                                 : ST_OK;
+            if (st != ST_NOT_FOUND)
+                TRY(st);
+            have += st == ST_OK;
+        }
     ASSERT(have < room);
     qsort(rules, have, sizeof *rules, rule_order);
     for (size_t i = 0, j; i < have; i = j) {
@@ -254,9 +311,10 @@ static enum status rule_plant(struct acl *acl, const struct policy_rule *rule)
     }
 }
 
-static enum status tree_build(struct acl *acl, const struct policy *const *policies, size_t n)
+static enum status tree_build(struct acl *acl, const struct policy *const *policies, size_t n,
+                              const struct identity *identity)
 {
-    TRY(rules_gather(acl, policies, n));
+    TRY(rules_gather(acl, policies, n, identity));
     acl->top = arena_zalloc(&acl->arena, sizeof *acl->top);
     if (acl->top == NULL)
         return ST_NOMEM;
@@ -267,10 +325,16 @@ static enum status tree_build(struct acl *acl, const struct policy *const *polic
 
 enum status acl_new(const struct policy *const *policies, size_t n, struct acl **ret_acl)
 {
+    return acl_new_for(policies, n, NULL, ret_acl);
+}
+
+enum status acl_new_for(const struct policy *const *policies, size_t n,
+                        const struct identity *identity, struct acl **ret_acl)
+{
     struct acl *acl = mem_zalloc(sizeof *acl);
     if (acl == NULL)
         return ST_NOMEM;
-    enum status st = tree_build(acl, policies, n);
+    enum status st = tree_build(acl, policies, n, identity);
     if (st != ST_OK) {
         acl_free(acl);
         return st;
@@ -469,8 +533,10 @@ enum status acl_check(const struct acl *acl, const struct acl_question *question
 }
 
 /* The policy that has this rule of one policy. */
-static const char *name_of(const struct acl *acl, const struct policy_rule *rule)
+static const char *rule_policy_name(const struct acl *acl, const struct policy_rule *rule)
 {
+    if (rule->source != NULL)
+        rule = rule->source;
     for (size_t i = 0; i < acl->n_policies; i++) {
         const struct policy *policy = acl->policies[i];
         if (policy->n != 0 && rule >= policy->rules && rule < policy->rules + policy->n)
@@ -489,7 +555,7 @@ enum status acl_rule_policies(const struct acl *acl, const struct policy_rule *r
     if (names == NULL)
         return ST_NOMEM;
     for (size_t i = 0; i < n; i++) {
-        names[have] = name_of(acl, parts[i]);
+        names[have] = rule_policy_name(acl, parts[i]);
         have += names[have] != NULL;
     }
     *ret_names = names;

@@ -10,7 +10,8 @@
  *
  * A broader rule adds nothing to a narrower rule. Rules with equal patterns become one rule with
  * all their capabilities; "deny" overrides every other capability. acl_param.c merges parameters.
- * Rules with templates are left out: there are no entities to fill the templates in.
+ * Rules with templates are filled for the entity of the token (auth/identity). A rule that cannot
+ * be filled is left out.
  *
  * A decision allocates no memory. The time of a decision grows with the length of the path and the
  * logarithm of the number of rules, and with each level at which both "+" and the segment itself
@@ -18,12 +19,16 @@
 #ifndef HOLDFAST_AUTH_ACL_H
 #define HOLDFAST_AUTH_ACL_H
 
+#include "auth/identity/identity.h"
 #include "auth/policy.h"
 
 struct acl;
 
 /* Make an ACL from policies, which must outlive the ACL. ST_NOMEM. */
 NODISCARD enum status acl_new(const struct policy *const *policies, size_t n, struct acl **ret_acl);
+/* The same for a token of an entity, which is needed during the call alone; NULL: no entity. */
+NODISCARD enum status acl_new_for(const struct policy *const *policies, size_t n,
+                                  const struct identity *identity, struct acl **ret_acl);
 void acl_free(struct acl *acl); /* NULL is allowed */
 /* The ACL of the root policy alone, which allows everything. Static; acl_free ignores it. */
 const struct acl *acl_of_root(void);

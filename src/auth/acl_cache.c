@@ -370,7 +370,7 @@ static enum status ref_make(struct acl_ref *ref, struct state_txn *txn, const ch
         if (shared->expire_ms != 0 && (ref->expire_ms == 0 || shared->expire_ms < ref->expire_ms))
             ref->expire_ms = shared->expire_ms;
     }
-    return kind->merge(kind, policies, n, &ref->acl);
+    return kind->merge(kind, policies, n, names->identity, &ref->acl);
 }
 
 /* Whether the transaction sees the same policies as those that the ACL was made from. */
@@ -418,7 +418,7 @@ enum status acl_cache_get(struct acl_cache *cache, struct state_txn *txn, const 
     uint64_t newest;
     bool same = false;
 
-    ASSERT(names->text.len != 0 || names->hash == 0);
+    ASSERT(names->text.len != 0 || (names->hash == 0 && names->identity == NULL));
     if (cache->kind->has_root && list->n == 1 && strcmp(list->items[0], AUTH_POLICY_ROOT) == 0) {
         *ret_ref = &root_ref;
         return ST_OK;

@@ -28,9 +28,9 @@ struct acl_kind {
                         struct bytes name, void **ret_policy, int64_t *ret_expire_ms);
     void (*free)(void *policy);
     size_t (*bytes)(const void *policy); /* bytes of memory that the policy takes */
-    /* Make an ACL of `n` policies, which outlive it. ST_NOMEM. */
+    /* Make an ACL of `n` policies, which outlive it, for a token of an entity or NULL. ST_NOMEM. */
     enum status (*merge)(const struct acl_kind *kind, const void *const *policies, size_t n,
-                         void **ret_acl);
+                         const struct identity *identity, void **ret_acl);
     void (*acl_free)(void *acl); /* NULL is allowed */
     size_t (*acl_bytes)(const void *acl);
     bool has_root; /* a list that has only "root" gives acl_of_root() */
@@ -55,6 +55,8 @@ struct acl_names {
     struct bytes text;
     uint64_t hash;  /* hash of `text`, computed once when a token is read; 0 without a text */
     int64_t now_ms; /* cluster time: policies that expire at or before it grant nothing */
+    /* Fills the templates. NULL: the token has no entity. Else `text` names the entity too. */
+    const struct identity *identity;
 };
 
 /* The ACL of all named policies together. Policies that do not exist allow nothing. "root" is the

@@ -43,11 +43,11 @@ static size_t secrets_bytes(const void *policy)
 }
 
 static enum status secrets_merge(const struct acl_kind *kind, const void *const *policies, size_t n,
-                                 void **ret_acl)
+                                 const struct identity *identity, void **ret_acl)
 {
     struct acl *acl;
     (void)kind;
-    TRY(acl_new((const struct policy *const *)policies, n, &acl));
+    TRY(acl_new_for((const struct policy *const *)policies, n, identity, &acl));
     *ret_acl = acl;
     return ST_OK;
 }

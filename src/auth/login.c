@@ -81,12 +81,15 @@ int64_t login_renewed_end_ms(const struct auth_token *token, const struct login_
                              struct reason *warning)
 {
     struct login_limits under = limits_under(limits, role);
+    int64_t explicit_s = token->explicit_max_ttl_s, of_role_s = role->token_explicit_max_ttl;
+    if (of_role_s != 0 && (explicit_s == 0 || of_role_s < explicit_s))
+        explicit_s = of_role_s;
     ASSERT(token->expire_ms != 0 && !auth_token_is_batch(token));
     const struct token_ttl ttl = {
         .wanted_s = wanted_s,
         .default_s = under.default_s,
         .max_s = under.max_s,
-        .explicit_max_s = token->explicit_max_ttl_s,
+        .explicit_max_s = explicit_s,
         .period_s = role->token_period,
         .created_ms = token->created_ms,
         .now_ms = now_ms,
@@ -192,7 +195,6 @@ enum status login_token(struct arena *arena, const struct login_place *place,
 
 struct auth_out {
     const char *client_token, *accessor, *entity_id, *token_type;
-    /* identity_policies stays empty: there are no identities yet */
     struct field_strings policies, token_policies, identity_policies;
     struct field_map metadata;
     int64_t lease_duration, num_uses;
@@ -217,14 +219,15 @@ static const struct field auth_fields[] = {
 const struct schema login_auth_schema = SCHEMA(struct auth_out, auth_fields);
 
 void login_put_auth(struct text_writer *w, const char *bearer, const struct auth_token *token,
-                    int64_t now_ms)
+                    const struct login_policies *policies, int64_t now_ms)
 {
     int64_t left_s = token->expire_ms == 0 ? 0 : MAX(token->expire_ms - now_ms, INT64_C(0)) / 1000;
     const struct auth_out out = {
         .client_token = bearer,
         .accessor = token->accessor,
-        .policies = token->policies,
+        .policies = policies->all,
         .token_policies = token->policies,
+        .identity_policies = policies->identity,
         .metadata = token->meta,
         .lease_duration = left_s,
         .renewable = token->renewable,
@@ -234,5 +237,6 @@ void login_put_auth(struct text_writer *w, const char *bearer, const struct auth
         .num_uses = token->num_uses,
     };
     ASSERT(bearer != NULL && token->num_uses >= 0);
+    ASSERT(policies->all.n >= token->policies.n);
     schema_encode(&login_auth_schema, &out, w);
 }

@@ -29,7 +29,7 @@ struct login_role {
                     .help = "How long a token lives at most, also with a period."),                \
         FIELD_NAMED("token_period", type, member.token_period, DURATION,                           \
                     .help = "Each renewal makes a token live this long again."),                   \
-        FIELD_NAMED("token_num_uses", type, member.token_num_uses, INT,                            \
+        FIELD_NAMED("token_num_uses", type, member.token_num_uses, INT, .exact = true,             \
                     .help = "How often a token may be used; 0: any number."),                      \
         FIELD_NAMED("token_policies", type, member.token_policies, STRINGS,                        \
                     .help = "Policies of a token, besides default."),                              \
@@ -65,7 +65,9 @@ struct login_place {
 struct login {
     const struct login_role *role;
     const char *name;      /* name of the user or role within the method */
-    struct field_map meta; /* metadata that the token gets */
+    struct field_map meta; /* metadata that the token gets, and the alias of the entity */
+    const char *alias;     /* name of the alias by which the entity is found; NULL: no entity */
+    struct field_strings groups; /* names of aliases of external groups that the client is in */
 };
 
 /* Describe the token of a login, for auth_token_create. Texts lie in the arena or are borrowed from
@@ -82,9 +84,13 @@ int64_t login_renewed_end_ms(const struct auth_token *token, const struct login_
                              struct login_limits limits, int64_t wanted_s, int64_t now_ms,
                              struct reason *warning);
 
+/* The policies of a token: those that it has by its entity, and all. */
+struct login_policies {
+    struct field_strings identity, all;
+};
 /* The object `auth` of a reply, and its schema. `bearer` is "" where only the accessor is known. */
 extern const struct schema login_auth_schema;
 void login_put_auth(struct text_writer *w, const char *bearer, const struct auth_token *token,
-                    int64_t now_ms);
+                    const struct login_policies *policies, int64_t now_ms);
 
 #endif

@@ -65,7 +65,7 @@ struct policy_params {
 struct policy_rule {
     struct bytes stem; /* the pattern without a '/' in front and without a '*' at the end */
     bool star;         /* the pattern ends in '*' */
-    bool templated;    /* the pattern has a template {{…}} */
+    bool templated;    /* the pattern, or a value of `allowed`, has a template {{…}} */
     uint32_t n_plus;   /* number of segments that are "+" */
     unsigned caps;
     struct policy_params allowed, denied;
@@ -75,6 +75,9 @@ struct policy_rule {
     /* The rules that an ACL merged into this rule; NULL: the rule is of one policy. */
     const struct policy_rule *const *merged;
     size_t n_merged;
+    /* The rule of a policy whose templates were filled for an ACL; NULL: this rule is of a policy.
+     */
+    const struct policy_rule *source;
 };
 
 /* A compiled policy, which never changes. */

@@ -253,9 +253,10 @@ static enum status required_read(struct parser *p, struct bytes path, const stru
     return ST_OK;
 }
 
-/* Round up to whole seconds: a limit below a second must not become 0, which means no limit. */
+/* Round to the stricter whole second: the least time up, the longest time down. A longest time
+ * below a second is refused, because 0 means no limit. */
 static enum status wrap_ttl_read(struct parser *p, struct bytes path, const struct text_value *v,
-                                 int64_t *ret_s)
+                                 bool least, int64_t *ret_s)
 {
     int64_t ns;
     bool text = v->kind == TEXT_STRING || v->kind == TEXT_NUMBER;
@@ -263,7 +264,30 @@ static enum status wrap_ttl_read(struct parser *p, struct bytes path, const stru
         return parser_refuse(p, v, path, "%.*s: a duration such as 60 or \"5m\" is expected",
                              (int)v->name.len, (const char *)v->name.data);
     ASSERT(ns >= 0);
-    *ret_s = ns / 1000000000 + (ns % 1000000000 != 0);
+    *ret_s = ns / 1000000000 + (least && ns % 1000000000 != 0);
+    if (*ret_s == 0 && ns != 0)
+        return parser_refuse(p, v, path, "max_wrapping_ttl: less than a second");
+    return ST_OK;
+}
+
+/* Note whether a value has a template. */
+static void note_templates(struct policy_rule *rule)
+{
+    for (size_t i = 0; i < rule->allowed.n; i++)
+        for (size_t k = 0; k < rule->allowed.items[i].n_values; k++) {
+            const struct text_value *value = rule->allowed.items[i].values[k];
+            bool any = false;
+            ASSERT(value->kind <= TEXT_OBJECT);
+            if (value->kind == TEXT_STRING && templates_pair(value->text, &any))
+                rule->templated = rule->templated || any;
+        }
+}
+
+static enum status allowed_read(struct parser *p, struct bytes path, const struct text_value *v,
+                                struct policy_rule *rule)
+{
+    TRY(params_read(p, path, v, &rule->allowed));
+    note_templates(rule);
     return ST_OK;
 }
 
@@ -277,15 +301,15 @@ static enum status field_read(struct parser *p, struct bytes path, const struct 
     if (text_is(v->name, "policy"))
         return word_read(p, path, v, rule);
     if (text_is(v->name, "allowed_parameters"))
-        return params_read(p, path, v, &rule->allowed);
+        return allowed_read(p, path, v, rule);
     if (text_is(v->name, "denied_parameters"))
         return params_read(p, path, v, &rule->denied);
     if (text_is(v->name, "required_parameters"))
         return required_read(p, path, v, rule);
     if (text_is(v->name, "min_wrapping_ttl"))
-        return wrap_ttl_read(p, path, v, &rule->min_wrap_s);
+        return wrap_ttl_read(p, path, v, true, &rule->min_wrap_s);
     if (text_is(v->name, "max_wrapping_ttl"))
-        return wrap_ttl_read(p, path, v, &rule->max_wrap_s);
+        return wrap_ttl_read(p, path, v, false, &rule->max_wrap_s);
     if (text_is(v->name, "comment"))
         return ST_OK;
     /* Refuse the fields that would narrow the rule: a rule without them would allow more. */

@@ -142,6 +142,15 @@ enum status auth_token_load_id(const struct auth_scope *s, const char *id,
     return ST_OK;
 }
 
+/* ST_DENIED for a bearer that names no valid token under the keys of this node. */
+static enum status refuse_unknown(const struct auth_scope *s, enum status st)
+{
+    if (st != ST_NOT_FOUND)
+        return st;
+    TRY(state_need_keys(s->txn));
+    return ST_DENIED;
+}
+
 enum status auth_token_load(const struct auth_scope *s, struct bytes bearer,
                             struct auth_token *ret_token)
 {
@@ -163,7 +172,7 @@ enum status auth_token_load(const struct auth_scope *s, struct bytes bearer,
         return ST_DENIED;
     if (st == ST_OK)
         *ret_token = token;
-    return st == ST_NOT_FOUND ? ST_DENIED : st;
+    return refuse_unknown(s, st);
 }
 
 /* The cached token; a changed copy if the token became an orphan after it was cached. */
@@ -219,8 +228,7 @@ enum status auth_token_hold(const struct auth_scope *s, struct bytes bearer,
     if (bearer.len == 0 || bearer.len > AUTH_TOKEN_MAX || token_batch_is(bearer))
         return token_load(s, bearer, ret_token);
     TRY(put_id(s, bearer, id));
-    enum status st = token_hold(s, id, ret_token, ret_ref);
-    return st == ST_NOT_FOUND ? ST_DENIED : st;
+    return refuse_unknown(s, token_hold(s, id, ret_token, ret_ref));
 }
 
 /* The token whose accessor is derived from its id. ST_NOT_FOUND: the accessor is not, or there is

@@ -204,6 +204,14 @@ enum status token_store_keep(const struct auth_scope *s, const char *id)
     return token_store_put(s, &token);
 }
 
+/* The key by which the tokens of an entity are found. */
+static enum status put_entity(const struct auth_scope *s, const struct auth_token *token)
+{
+    struct bytes key;
+    TRY(store_key(s, "entity-token", token->entity_id, token->id, &key));
+    return state_put_name(s->txn, key, false);
+}
+
 enum status token_store_add(const struct auth_scope *s, const struct auth_token *token)
 {
     struct bytes key;
@@ -219,6 +227,8 @@ enum status token_store_add(const struct auth_scope *s, const struct auth_token 
         TRY(token_store_accessor_key(s->txn->arena, s->ns, bytes_str(token->accessor), &key));
         TRY(state_put(s->txn, key, bytes_str(token->id)));
     }
+    if (token->entity_id[0] != '\0')
+        TRY(put_entity(s, token));
     if (token->parent[0] == '\0')
         return ST_OK;
     TRY(token_store_keep(s, token->parent));
@@ -242,6 +252,8 @@ enum status token_store_delete(const struct auth_scope *s, const struct auth_tok
         TRY(delete_at(s, "accessor", token->accessor, NULL));
     if (token->parent[0] != '\0')
         TRY(delete_at(s, "child", token->parent, token->id));
+    if (token->entity_id[0] != '\0')
+        TRY(delete_at(s, "entity-token", token->entity_id, token->id));
     if (token->kind != TOKEN_SECRETS)
         TRY(delete_at(s, "token-kind", token_kind_name(token->kind), token->id));
     if (token->expire_ms == 0)

@@ -3,12 +3,13 @@
  *   s/ns/NS/token/ID              the record (token_record.h)
  *   s/ns/NS/accessor/ACCESSOR     the id, unless the accessor is derived from it (token_accessor.h)
  *   s/ns/NS/child/PARENT/ID       a child of PARENT
+ *   s/ns/NS/entity-token/ENTITY/ID  the token has an entity
  *   s/ns/NS/lease/PATH/ID         the token is a lease (lease/lease.h), unless it never ends
  *   s/expire/TIME/NS/token/ID     the time when it ends (lease/expiry.h)
  *   s/ns/NS/token-kind/KIND/ID    the token is of another kind than TOKEN_SECRETS; written with
  * each change of the record
  *
- * Child, lease and time have no value: state_put_name stages them.
+ * Child, entity, lease and time have no value: state_put_name stages them.
  *
  * A token of another kind has the first two keys, the last one and, if it expires, an entry of the
  * expiry index. Its accessor is in the index and has another length than AUTH_ACCESSOR_LEN.

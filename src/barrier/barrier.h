@@ -38,7 +38,6 @@ struct barrier_cipher;
 
 #define BARRIER_KEYRING "s/core/keyring"
 #define BARRIER_LOCAL_KEYRING "l/core/keyring"
-#define BARRIER_SEAL "s/core/seal"
 #define BARRIER_SALT "s/core/salt"
 /* The links of the chain. A number follows: links that are made later have a greater one. */
 #define BARRIER_LINKS "s/core/superseded/"

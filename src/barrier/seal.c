@@ -2,14 +2,14 @@
 #include "barrier/seal_record.h"
 
 #include "base/mem.h"
+#include "base/record.h"
 #include "crypto/hmac.h"
+#include "crypto/key_file.h"
 #include "text/encode.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { TEXT_MAX = 128 }; /* longest text of a key file */
@@ -69,6 +69,32 @@ static enum status derive_id(struct bytes key, char ret_id[SEAL_ID_MAX + 1])
     return ST_OK;
 }
 
+const struct seal *seal_named(const struct seal *seal, const char *id)
+{
+    for (; seal != NULL; seal = seal->previous)
+        if (strcmp(seal->id, id) == 0)
+            return seal;
+    return NULL;
+}
+
+enum status seal_mark(const struct seal *seal, uint8_t ret_mark[SEAL_MARK_BYTES])
+{
+    CLEANUP(buf_done) struct buf text = {0};
+    struct hmac *h = NULL;
+    uint8_t mac[HMAC_BYTES];
+
+    ASSERT(seal->type == SEAL_STATIC && seal->key.len == SEAL_KEY_BYTES);
+    buf_add_str(&text, "holdfast static seal mark");
+    buf_add_block(&text, bytes_str(seal->id));
+    TRY(buf_status(&text));
+    TRY(hmac_new(secret_bytes(&seal->key), &h));
+    enum status st = hmac_run(h, buf_bytes(&text), mac);
+    hmac_free(h);
+    if (st == ST_OK)
+        memcpy(ret_mark, mac, SEAL_MARK_BYTES);
+    return st;
+}
+
 static enum status key_set(struct bytes raw, const char *id, struct seal *ret_seal)
 {
     struct seal seal = {.type = SEAL_STATIC};
@@ -118,33 +144,9 @@ enum status seal_static(struct bytes key, const char *id, struct seal *ret_seal,
     return st;
 }
 
-/* Whether the file is regular and private. `mode_bad` are the permission bits it must not have. */
-static enum status key_file_check(int fd, const char *path, mode_t mode_bad, struct reason *reason)
-{
-    struct stat s;
-    if (fstat(fd, &s) != 0) {
-        reason_set(reason, "%s: %s", path, strerrordesc_np(errno));
-        return ST_IO;
-    }
-    if (!S_ISREG(s.st_mode)) {
-        reason_set(reason, "%s is not a regular file", path);
-        return ST_INVALID;
-    }
-    if (s.st_uid != geteuid() && s.st_uid != 0) {
-        reason_set(reason, "%s belongs to another user (%u)", path, (unsigned)s.st_uid);
-        return ST_DENIED;
-    }
-    if ((s.st_mode & mode_bad) != 0) {
-        reason_set(reason, "%s may be read or changed by others (mode %04o): make it 0400", path,
-                   (unsigned)s.st_mode & 07777);
-        return ST_DENIED;
-    }
-    return ST_OK;
-}
-
 /* Read at most `room` bytes. The caller sees from the length that a file is too long. */
-static enum status key_file_read(int fd, const char *path, uint8_t *out, size_t room, size_t *ret_n,
-                                 struct reason *reason)
+static enum status read_text(int fd, const char *path, uint8_t *out, size_t room, size_t *ret_n,
+                             struct reason *reason)
 {
     size_t n = 0;
     while (n < room) {
@@ -163,21 +165,15 @@ static enum status key_file_read(int fd, const char *path, uint8_t *out, size_t 
     return ST_OK;
 }
 
-static enum status from_file(const char *path, mode_t mode_bad, const char *id,
-                             struct seal *ret_seal, struct reason *reason)
+enum status seal_static_file(const char *path, const char *id, struct seal *ret_seal,
+                             struct reason *reason)
 {
     uint8_t text[TEXT_MAX];
     size_t n = 0;
-    /* O_NONBLOCK: do not wait for the writer of a pipe */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = -1;
 
-    if (fd < 0) {
-        reason_set(reason, "%s: %s", path, strerrordesc_np(errno));
-        return status_from_errno(errno);
-    }
-    enum status st = key_file_check(fd, path, mode_bad, reason);
-    if (st == ST_OK)
-        st = key_file_read(fd, path, text, sizeof text, &n, reason);
+    TRY(key_file_open(path, &fd, reason));
+    enum status st = read_text(fd, path, text, sizeof text, &n, reason);
     if (st == ST_OK) {
         struct reason why = {0};
         st = seal_static(bytes_of(text, n), id, ret_seal, &why);
@@ -188,12 +184,6 @@ static enum status from_file(const char *path, mode_t mode_bad, const char *id,
     mem_wipe(text, sizeof text);
     (void)close(fd); /* the file was only read */
     return st;
-}
-
-enum status seal_static_file(const char *path, const char *id, struct seal *ret_seal,
-                             struct reason *reason)
-{
-    return from_file(path, S_IRWXG | S_IRWXO, id, ret_seal, reason);
 }
 
 /* For a node that is started without systemd: read the key file from the folder that the systemd
@@ -235,36 +225,61 @@ enum status seal_static_credential(const char *name, const char *config_file, co
         reason_set(reason, "CREDENTIALS_DIRECTORY: the path is too long");
         return ST_INVALID;
     }
-    /* systemd grants reading by an access list, whose mask shows in the group's bits. */
-    return from_file(path, S_IWGRP | S_IXGRP | S_IRWXO, id, ret_seal, reason);
+    return seal_static_file(path, id, ret_seal, reason);
 }
 
-/* Add the fields that stand before the nonce and are authenticated. */
-static enum status add_header(struct buf *out, const struct seal *seal)
+enum { SEALED_BYTES = AEAD_NONCE_BYTES + SEAL_KEY_BYTES + AEAD_TAG_BYTES };
+
+/* A stored seal. The fields before the nonce are authenticated. */
+struct wrapped {
+    struct seal_info info;
+    uint8_t nonce[AEAD_NONCE_BYTES], cipher[SEAL_KEY_BYTES], tag[AEAD_TAG_BYTES];
+};
+
+static bool counts_valid(const void *from)
 {
-    buf_add_u8(out, SEAL_RECORD_VERSION);
-    buf_add_u8(out, (uint8_t)seal->type);
-    buf_add_block(out, bytes_str(seal->id));
-    buf_add_u8(out, seal->shares);
-    buf_add_u8(out, seal->threshold);
-    return buf_status(out);
+    const struct seal_info *info = &((const struct wrapped *)from)->info;
+    if (info->threshold > info->shares || (info->shares > 1 && info->threshold < 2))
+        return false;
+    return info->type == SEAL_STATIC || info->threshold > 0;
 }
+
+static const struct record_field wrapped_fields[] = {
+    RECORD_NAMED("type", struct wrapped, info.type, U8, .min = SEAL_STATIC, .max = SEAL_SHAMIR,
+                 .help = "1 static, 2 key shares"),
+    RECORD_NAMED("id", struct wrapped, info.id, TEXT, .help = "id of the seal's key"),
+    RECORD_NAMED("shares", struct wrapped, info.shares, U8, .since = 2),
+    RECORD_NAMED("threshold", struct wrapped, info.threshold, U8, .since = 2),
+    RECORD_FIELD(struct wrapped, nonce, FIXED),
+    RECORD_FIELD(struct wrapped, cipher, FIXED, .secret = true, .help = "the root key, encrypted"),
+    RECORD_FIELD(struct wrapped, tag, FIXED),
+};
+static const struct record wrapped_record = {RECORD(struct wrapped, wrapped_fields),
+                                             .name = "seal/root-key",
+                                             .key = BARRIER_SEAL,
+                                             .oldest = SEAL_RECORD_STATIC_ONLY,
+                                             .least = SEAL_RECORD_VERSION,
+                                             .newest = SEAL_RECORD_VERSION,
+                                             .raw = true,
+                                             .valid = counts_valid};
+RECORD_LISTED(wrapped_record);
 
 enum status seal_wrap(const struct seal *seal, struct env *env, const struct secret *root,
                       struct buf *out)
 {
     struct aead *a = NULL;
     size_t start = out->len;
+    struct wrapped wrapped = {
+        .info = {.type = seal->type, .shares = seal->shares, .threshold = seal->threshold}};
 
     ASSERT(root->len == SEAL_KEY_BYTES && seal->key.len == SEAL_KEY_BYTES);
     ASSERT(seal->type == SEAL_STATIC || seal->type == SEAL_SHAMIR);
     ASSERT(id_valid(seal->id));
     ASSERT(seal->threshold <= seal->shares);
-    TRY(add_header(out, seal));
-    size_t header = out->len - start;
-    uint8_t *at = buf_extend(out, AEAD_NONCE_BYTES + SEAL_KEY_BYTES + AEAD_TAG_BYTES);
-    if (at == NULL)
-        return ST_NOMEM;
+    memcpy(wrapped.info.id, seal->id, strlen(seal->id));
+    TRY(record_encode(&wrapped_record, &wrapped, out)); /* the sealed part is filled in below */
+    size_t header = out->len - start - SEALED_BYTES;
+    uint8_t *at = out->data + start + header;
     env_random(env, at, AEAD_NONCE_BYTES);
     TRY(aead_new(secret_bytes(&seal->key), &a));
     enum status st = aead_seal(a, at, bytes_of(out->data + start, header), secret_bytes(root),
@@ -273,17 +288,17 @@ enum status seal_wrap(const struct seal *seal, struct env *env, const struct sec
     return st;
 }
 
-static enum status root_open(const struct seal *seal, struct bytes header, const uint8_t *nonce,
-                             struct bytes cipher, struct secret *ret_root)
+static enum status root_open(const struct seal *seal, struct bytes header,
+                             const struct wrapped *wrapped, struct secret *ret_root)
 {
     struct aead *a = NULL;
     struct secret root = {0};
 
-    ASSERT(cipher.len == SEAL_KEY_BYTES);
     TRY(aead_new(secret_bytes(&seal->key), &a));
     enum status st = secret_new(SEAL_KEY_BYTES, &root);
     if (st == ST_OK)
-        st = aead_open(a, nonce, header, cipher, cipher.data + cipher.len, root.data);
+        st = aead_open(a, wrapped->nonce, header, bytes_of(wrapped->cipher, SEAL_KEY_BYTES),
+                       wrapped->tag, root.data);
     aead_free(a);
     if (st == ST_OK)
         *ret_root = root;
@@ -292,51 +307,11 @@ static enum status root_open(const struct seal *seal, struct bytes header, const
     return st;
 }
 
-/* The record of a stored seal, split into its parts. */
-struct record {
-    struct seal_info info;
-    struct bytes header, nonce, cipher;
-};
-
-static bool counts_valid(const struct seal_info *info)
-{
-    if (info->threshold > info->shares || (info->shares > 1 && info->threshold < 2))
-        return false;
-    return info->type == SEAL_STATIC || info->threshold > 0;
-}
-
-static enum status record_read(struct bytes stored, struct record *ret)
-{
-    struct record out = {0};
-    struct reader r = reader_of(stored);
-    uint8_t version = reader_u8(&r), type = reader_u8(&r);
-    struct bytes id = reader_block(&r);
-
-    if (version == SEAL_RECORD_VERSION) {
-        out.info.shares = reader_u8(&r);
-        out.info.threshold = reader_u8(&r);
-    }
-    out.header = bytes_of(stored.data, (size_t)(r.at - stored.data));
-    out.nonce = reader_take(&r, AEAD_NONCE_BYTES);
-    out.cipher = reader_take(&r, SEAL_KEY_BYTES);
-    (void)reader_take(&r, AEAD_TAG_BYTES); /* the tag follows the ciphertext */
-    bool known = (version == SEAL_RECORD_STATIC_ONLY && type == SEAL_STATIC) ||
-                 (version == SEAL_RECORD_VERSION && (type == SEAL_STATIC || type == SEAL_SHAMIR));
-    if (reader_end(&r) != ST_OK || !known || id.len > SEAL_ID_MAX)
-        return ST_CORRUPT;
-    out.info.type = (enum seal_type)type;
-    memcpy(out.info.id, id.data, id.len);
-    if (!counts_valid(&out.info))
-        return ST_CORRUPT;
-    *ret = out;
-    return ST_OK;
-}
-
 enum status seal_info_read(struct bytes stored, struct seal_info *ret_info)
 {
-    struct record record;
-    TRY(record_read(stored, &record));
-    *ret_info = record.info;
+    struct wrapped wrapped = {0};
+    TRY(record_decode(&wrapped_record, stored, NULL, &wrapped));
+    *ret_info = wrapped.info;
     /* the hash is unique: the record has a random nonce and a tag */
     ret_info->stamp = bytes_hash(stored);
     return ST_OK;
@@ -345,28 +320,30 @@ enum status seal_info_read(struct bytes stored, struct seal_info *ret_info)
 enum status seal_unwrap(const struct seal *seal, struct bytes stored, struct secret *ret_root,
                         struct reason *reason)
 {
-    struct record record;
+    struct wrapped wrapped = {0};
 
-    if (record_read(stored, &record) != ST_OK) {
+    if (record_decode(&wrapped_record, stored, NULL, &wrapped) != ST_OK) {
         reason_set(reason, "the stored seal is damaged, or of a newer version of the program");
         return ST_CORRUPT;
     }
-    if (record.info.type != seal->type) {
-        reason_set(reason, record.info.type == SEAL_SHAMIR
+    if (wrapped.info.type != seal->type) {
+        reason_set(reason, wrapped.info.type == SEAL_SHAMIR
                                ? "the root key is wrapped by key shares, not by a seal key"
                                : "the root key is wrapped by a seal key, not by key shares");
         return ST_INVALID;
     }
-    if (strcmp(record.info.id, seal->id) != 0) {
+    const struct seal *key = seal_named(seal, wrapped.info.id);
+    if (key == NULL) {
         reason_set(reason, "the root key is wrapped by the seal key '%s', this node has '%s'",
-                   record.info.id, seal->id);
+                   wrapped.info.id, seal->id);
         return ST_INVALID;
     }
-    enum status st = root_open(seal, record.header, record.nonce.data, record.cipher, ret_root);
+    const struct bytes header = bytes_of(stored.data, stored.len - SEALED_BYTES);
+    enum status st = root_open(key, header, &wrapped, ret_root);
     if (st == ST_CORRUPT) {
         reason_set(reason, "the %s '%s' does not open the stored root key",
-                   seal->type == SEAL_STATIC ? "configured seal key" : "key of the shares for",
-                   seal->id);
+                   key->type == SEAL_STATIC ? "configured seal key" : "key of the shares for",
+                   key->id);
         return ST_INVALID;
     }
     return st;

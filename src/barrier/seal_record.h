@@ -1,10 +1,5 @@
-/* The stored form of the root key, wrapped by a seal. Private to src/barrier.
- *
- *   version u8 = 2, type u8 (enum seal_type), block id, shares u8, threshold u8,
- *   nonce 12, ciphertext 32, tag 16
- *
- * Version 1 knew only the static seal and lacks the two counts. The fields before the nonce are
- * authenticated. */
+/* The stored form of the root key, wrapped by a seal (seal.c has its table). Private to
+ * src/barrier. Version 1 knew only the static seal and lacks the counts of shares. */
 #ifndef HOLDFAST_BARRIER_SEAL_RECORD_H
 #define HOLDFAST_BARRIER_SEAL_RECORD_H
 

@@ -28,6 +28,14 @@ static void wipe(struct arena_block *block)
     block->used = 0;
 }
 
+size_t arena_held(const struct arena *a)
+{
+    size_t bytes = 0;
+    for (const struct arena_block *block = a->blocks; block != NULL; block = block->next)
+        bytes += sizeof *block + block->size;
+    return bytes;
+}
+
 void arena_done(struct arena *a)
 {
     while (a->blocks != NULL) {

@@ -18,6 +18,8 @@ void arena_done(struct arena *a); /* wipes and releases; the arena is empty and 
 /* Wipe the content. The arena is empty, and keeps its first block for later allocations. */
 void arena_clear(struct arena *a);
 
+/* Bytes of the blocks, used or not. */
+size_t arena_held(const struct arena *a);
 /* Aligned for any type. NULL when out of memory or beyond bytes_max. */
 void *arena_alloc(struct arena *a, size_t size)
     __attribute__((malloc, alloc_size(2), warn_unused_result));

@@ -28,6 +28,8 @@ enum env_lane {
     LANE_LOG,  /* writes of the raft log */
     LANE_BULK, /* snapshots, hashing, background release */
     LANE_POOL, /* unordered: CPU-heavy requests */
+    LANE_SLOW, /* unordered: work of seconds, such as making an RSA key, that others must not await
+                */
     LANES
 };
 

@@ -20,12 +20,13 @@ struct cli;
 struct cli_dialect;
 
 enum cli_flag_kind {
-    CLI_BOOL,  /* "-name", "-name=true" or "-name=false" */
-    CLI_INT,   /* a whole number, 0 or more */
-    CLI_TEXT,  /* any text; of a repeated flag the last one counts */
-    CLI_MANY,  /* may be repeated */
-    CLI_PAIRS, /* "key=value", may be repeated */
-    CLI_FILE,  /* the name of a file */
+    CLI_BOOL,     /* "-name", "-name=true" or "-name=false" */
+    CLI_INT,      /* a whole number, 0 or more */
+    CLI_DURATION, /* "90", "1h30m", "2d", or "system" for a setting of a mount; never empty */
+    CLI_TEXT,     /* any text; of a repeated flag the last one counts */
+    CLI_MANY,     /* may be repeated */
+    CLI_PAIRS,    /* "key=value", may be repeated */
+    CLI_FILE,     /* the name of a file */
 };
 
 struct cli_flag {

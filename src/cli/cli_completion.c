@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/dialect/dialect.h"
 
-enum { GROUPS_MAX = 32, GROUP_BYTES = 64 };
+enum { GROUPS_MAX = 64, GROUP_BYTES = 64 };
 
 /* Words that begin commands: "", "kv", "kv metadata". */
 struct groups {

@@ -66,6 +66,9 @@ static bool value_good(const struct cli_flag *flag, const char *value)
     int64_t n;
     bool truth;
     switch (flag->kind) {
+    case CLI_DURATION:
+        return value[0] != '\0' &&
+               (strcmp(value, "system") == 0 || text_duration_parse(bytes_str(value), &n) == ST_OK);
     case CLI_BOOL: return read_bool(value, &truth);
     case CLI_INT: return text_int_parse(bytes_str(value), &n) == ST_OK && n >= 0;
     case CLI_PAIRS: return strchr(value, '=') != NULL && value[0] != '=';
@@ -106,9 +109,10 @@ static bool take_flag(struct cli *cli, int argc, char **argv, int *at)
     if (value == NULL)
         return refuse(flag, "needs a value");
     if (!value_good(flag, value))
-        return refuse(flag, flag->kind == CLI_BOOL  ? "must be true or false"
-                            : flag->kind == CLI_INT ? "needs a whole number, 0 or more"
-                                                    : "needs NAME=VALUE");
+        return refuse(flag, flag->kind == CLI_BOOL       ? "must be true or false"
+                            : flag->kind == CLI_INT      ? "needs a whole number, 0 or more"
+                            : flag->kind == CLI_DURATION ? "must be a duration, such as 90s or 12h"
+                                                         : "needs NAME=VALUE");
     if (cli->n_given == CLI_FLAGS_MAX)
         return refuse(flag, "is one flag too many: at most 256 are allowed");
     cli->given[cli->n_given].flag = flag;

@@ -6,6 +6,7 @@ const char *cli_flag_value(enum cli_flag_kind kind)
     switch (kind) {
     case CLI_BOOL: return "";
     case CLI_INT: return "=N";
+    case CLI_DURATION: return "=DURATION";
     case CLI_TEXT:
     case CLI_MANY: return "=TEXT";
     case CLI_PAIRS: return "=NAME=VALUE";

@@ -29,6 +29,8 @@
     X(cli_autosnap_commands)      \
     X(cli_acl_token_commands)     \
     X(cli_acl_policy_commands)    \
+    X(cli_platform_commands)      \
+    X(cli_scheduler_commands)     \
     X(cli_about_commands)         \
     MORE(X)
 

@@ -2,8 +2,10 @@
 #include "text/address.h"
 #include "text/discover.h"
 #include "text/hcl.h"
+#include "text/path.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -18,6 +20,7 @@ enum {
 struct loader {
     struct config *config;
     struct reason *reason;
+    bool has_audit_rules;
 };
 
 __attribute__((format(printf, 3, 4))) static enum status
@@ -321,6 +324,11 @@ static enum status load_listener(struct loader *l, const char *label, const stru
     return ST_OK;
 }
 
+static bool has_previous(const struct config_seal *seal)
+{
+    return seal->previous_key_file != NULL || seal->previous_credential != NULL;
+}
+
 /* One block is the seal in use or the seal to move to; the other one, disabled, is the seal to
  * move away from. */
 static enum status keep_seal(struct loader *l, const struct text_value *body,
@@ -341,6 +349,34 @@ static enum status keep_seal(struct loader *l, const struct text_value *body,
         return loader_refuse(l, body->line, "seal: \"shamir\" is repeated");
     if (strcmp(c->seal.key_id, c->former_seal.key_id) == 0)
         return loader_refuse(l, body->line, "key_id: both seals are named \"%.64s\"", seal->key_id);
+    if (has_previous(&c->seal) && strcmp(c->seal.previous_key_id, c->former_seal.key_id) == 0)
+        return loader_refuse(l, body->line,
+                             "previous_key_id: \"%.64s\" is the disabled seal's too: give one of "
+                             "both",
+                             c->seal.previous_key_id);
+    return ST_OK;
+}
+
+/* The key that was in use before. */
+static enum status check_previous(struct loader *l, const struct text_value *body,
+                                  const struct config_seal *seal)
+{
+    const struct text_value *id = text_get(body, "previous_key_id");
+    if (!has_previous(seal))
+        return id == NULL
+                   ? ST_OK
+                   : loader_refuse(l, id->line, "previous_key_id: there is no previous_key_file");
+    if (seal->previous_key_file != NULL && seal->previous_credential != NULL)
+        return loader_refuse(l, text_get(body, "previous_credential")->line,
+                             "previous_credential: there is previous_key_file already; one of the "
+                             "two is expected");
+    if (seal->disabled)
+        return loader_refuse(l, body->line, "previous_key_file: a disabled seal takes none");
+    if (strcmp(seal->key_id, seal->previous_key_id) == 0)
+        return loader_refuse(l, body->line,
+                             "key_id: the key and the previous key are both named \"%.64s\": give "
+                             "the new key another name",
+                             seal->key_id);
     return ST_OK;
 }
 
@@ -362,6 +398,7 @@ static enum status load_seal(struct loader *l, const char *label, const struct t
     if (seal.key_file != NULL && seal.credential != NULL)
         return loader_refuse(l, text_get(body, "credential")->line,
                              "credential: there is key_file already; one of the two is expected");
+    TRY(check_previous(l, body, &seal));
     seal.type = "static";
     return keep_seal(l, body, &seal);
 }
@@ -376,6 +413,15 @@ static enum status default_seal(struct loader *l, const struct text_value *root)
         return loader_refuse(l, text_get(root, "seal")->line,
                              "seal: \"shamir\" is disabled, and there is no seal to move to");
     c->seal.type = "shamir";
+    return ST_OK;
+}
+
+static enum status load_plain(struct loader *l, const struct text_value *root, const char *name,
+                              block_loader load)
+{
+    TEXT_FOR (v, root)
+        if (text_is(v->name, name))
+            TRY(load_bodies(l, name, v, load));
     return ST_OK;
 }
 
@@ -410,21 +456,73 @@ static enum status load_audit(struct loader *l, const char *label, const struct 
     return ST_OK;
 }
 
+/* `audit { directories = […] }`: the fields stand where the blocks of devices have their types. */
+static bool is_audit_rule(const struct text_value *v)
+{
+    for (size_t i = 0; i < config_audit_rules_schema.n; i++)
+        if (text_is(v->name, config_audit_rules_schema.fields[i].name))
+            return true;
+    return false;
+}
+
+static enum status load_audit_rules(struct loader *l, const struct text_value *body)
+{
+    struct schema_fault fault;
+    const struct field_strings *list = &l->config->audit_rules.directories;
+    const struct text_value *v = text_get(body, "directories");
+    uint32_t line = v != NULL ? v->line : body->line;
+    ASSERT(body->kind == TEXT_OBJECT);
+    enum status st = schema_decode(&config_audit_rules_schema, body, &l->config->arena,
+                                   &l->config->audit_rules, &fault);
+    if (st == ST_INVALID)
+        return loader_refuse(l, fault.line, "%s: %s", fault.field, fault.why.text);
+    TRY(st);
+    if (list->n > CONFIG_AUDIT_DIRECTORIES_MAX)
+        return loader_refuse(l, line, "directories: at most %d are expected",
+                             CONFIG_AUDIT_DIRECTORIES_MAX);
+    for (size_t i = 0; i < list->n; i++)
+        if (!text_path_is_canonical(list->items[i]) || strlen(list->items[i]) >= PATH_MAX)
+            return loader_refuse(l, line,
+                                 "directories: \"%.64s\": an absolute path is expected, without "
+                                 "empty parts, \".\", \"..\" and '/' at its end",
+                                 list->items[i]);
+    return ST_OK;
+}
+
+/* Load `audit { … }`, `audit "TYPE" "PATH" { … }`, or an object of JSON with both. */
+static enum status load_audit_body(struct loader *l, const char *label,
+                                   const struct text_value *body)
+{
+    bool has_rule = false;
+    TEXT_FOR (v, body) {
+        if (is_audit_rule(v)) {
+            has_rule = true;
+            continue;
+        }
+        if (v->kind != TEXT_OBJECT && v->kind != TEXT_LIST)
+            return loader_refuse(l, v->line, "unknown field \"%.*s\"", (int)MIN(v->name.len, 64),
+                                 (const char *)v->name.data);
+        TRY(load_bodies(l, (const char *)v->name.data, v, load_audit));
+    }
+    if (has_rule && l->has_audit_rules)
+        return loader_refuse(l, body->line, "%s: one block without labels is expected", label);
+    l->has_audit_rules = l->has_audit_rules || has_rule;
+    return has_rule ? load_audit_rules(l, body) : ST_OK;
+}
+
+static enum status load_audits(struct loader *l, const struct text_value *root)
+{
+    static const struct text_value absent = {.kind = TEXT_OBJECT};
+    TRY(load_plain(l, root, "audit", load_audit_body));
+    return l->has_audit_rules ? ST_OK : load_audit_rules(l, &absent);
+}
+
 static enum status load_compat(struct loader *l, const char *label, const struct text_value *body)
 {
     struct config_compat compat;
     (void)label;
     TRY(load_fields(l, &config_compat_schema, body, NULL, &compat));
     l->config->reported_version = compat.reported_version;
-    return ST_OK;
-}
-
-static enum status load_plain(struct loader *l, const struct text_value *root, const char *name,
-                              block_loader load)
-{
-    TEXT_FOR (v, root)
-        if (text_is(v->name, name))
-            TRY(load_bodies(l, name, v, load));
     return ST_OK;
 }
 
@@ -495,6 +593,15 @@ static enum status root_check(struct loader *l, const struct text_value *root)
         return loader_refuse(l, text_get(root, "max_blocking_queries_per_address")->line,
                              "max_blocking_queries_per_address: 0 to %lld is expected",
                              (long long)config->max_blocking_queries);
+    if (config->max_connections < 1 || config->max_connections > CONFIG_CONNECTIONS_MAX)
+        return loader_refuse(l, text_get(root, "max_connections")->line,
+                             "max_connections: 1 to %d is expected", CONFIG_CONNECTIONS_MAX);
+    if (config->max_connections_per_address < 1)
+        return loader_refuse(l, text_get(root, "max_connections_per_address")->line,
+                             "max_connections_per_address: 1 or more is expected");
+    if (config->unread_bytes_max < CONFIG_UNREAD_BYTES_MIN)
+        return loader_refuse(l, text_get(root, "unread_bytes_max")->line,
+                             "unread_bytes_max: 1MiB or more is expected");
     if (config->drain_delay_s > DRAIN_DELAY_MAX_S)
         return loader_refuse(l, text_get(root, "drain_delay_s")->line,
                              "drain_delay_s: at most %d seconds are expected", DRAIN_DELAY_MAX_S);
@@ -572,7 +679,7 @@ static enum status load_root(struct loader *l, struct bytes text)
     TRY(load_plain(l, root, "compat", load_compat));
     TRY(load_labelled(l, root, "listener", load_listener));
     TRY(load_labelled(l, root, "seal", load_seal));
-    TRY(load_labelled(l, root, "audit", load_audit));
+    TRY(load_audits(l, root));
     for (size_t i = 0; more != NULL && i < more->n; i++)
         TRY(load_module_block(l, root, i));
     return root_check(l, root);

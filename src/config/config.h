@@ -11,9 +11,13 @@ enum {
     CONFIG_LISTENERS_MAX = 16,
     CONFIG_MEMBERS_MAX = 16,
     CONFIG_AUDITS_MAX = 8,
+    CONFIG_AUDIT_DIRECTORIES_MAX = 16,
     CONFIG_ADDRESS_MAX = 127,
     CONFIG_CONNECTIONS_MAX = 1000000,
+    CONFIG_UNREAD_BYTES_MIN = 1024 * 1024,
 };
+
+#define CONFIG_AUDIT_DIRECTORY "/var/log/holdfast"
 
 struct config_member {
     const char *name;
@@ -63,6 +67,15 @@ struct config_seal {
     bool disabled;                     /* the cluster moves, or has moved, away from this seal */
     const char *key_file, *credential; /* static: one of the two is set */
     const char *key_id;
+    /* static: the key that was in use before, if it shall change; at most one of the two is set */
+    const char *previous_key_file, *previous_credential;
+    const char *previous_key_id;
+};
+
+/* Limits for the audit devices of this node, those of the state too: `audit { … }`. */
+struct config_audit_rules {
+    struct field_strings directories; /* canonical; not given: CONFIG_AUDIT_DIRECTORY */
+    bool allow_prefix;
 };
 
 /* An audit device of this node alone: `audit "TYPE" "PATH" { … }`. The server checks the options.
@@ -92,18 +105,23 @@ struct config {
     const char *reported_version; /* the version that clients are shown; NULL: the program's */
     int64_t workers;              /* worker threads; 0: one less than processors */
     int64_t max_blocking_queries; /* most requests that wait for a change at once */
-    int64_t max_blocking_queries_per_address; /* 0: half of max_blocking_queries */
-    int64_t drain_delay_s; /* how long the node serves after SIGTERM; meanwhile health is 503 */
+    int64_t max_blocking_queries_per_address;             /* 0: half of max_blocking_queries */
+    int64_t max_connections, max_connections_per_address; /* of clients to all listeners */
+    uint64_t unread_bytes_max; /* memory for replies that clients have not read */
+    int64_t drain_delay_s;     /* how long the node serves after SIGTERM; meanwhile health is 503 */
     uint64_t segment_bytes, snapshot_log_bytes, state_bytes_max, reserve_bytes; /* 0: default */
     uint64_t snapshot_bytes_max;
     const char *log_requests_level; /* write a log line for each request, at this level */
     bool enable_response_header_hostname, enable_response_header_raft_node_id;
     bool default_kv, performance_standby, maintenance, peer_unseal;
+    bool fips, ssh_sign_requires_create;
+    const char *ssh_key_id_prefix; /* "": key ids are display names */
     struct config_cluster cluster;
     struct config_listener listeners[CONFIG_LISTENERS_MAX];
     unsigned n_listeners;
     struct config_seal seal;        /* the seal in use, or the seal to move to */
     struct config_seal former_seal; /* the disabled seal */
+    struct config_audit_rules audit_rules;
     struct config_audit audits[CONFIG_AUDITS_MAX];
     unsigned n_audits;
     const struct config_blocks *blocks; /* the blocks of modules; NULL: none */

@@ -98,6 +98,7 @@ static void compare_audits(struct changes *c, const struct config *in_use,
                            const struct config *loaded)
 {
     char block[96];
+    compare(c, "audit", &config_audit_rules_schema, &in_use->audit_rules, &loaded->audit_rules);
     ASSERT(in_use->n_audits <= CONFIG_AUDITS_MAX && loaded->n_audits <= CONFIG_AUDITS_MAX);
     for (unsigned i = 0; i < in_use->n_audits; i++) {
         const struct config_audit *old = &in_use->audits[i];

@@ -27,6 +27,15 @@ static const struct field root_fields[] = {
           .help = "Requests with `index` that wait for a change at once; more get 429."),
     FIELD(struct config, max_blocking_queries_per_address, INT, .preset = "0",
           .help = "The same of one client address; 0: half of max_blocking_queries."),
+    FIELD(struct config, max_connections, INT, .preset = "16384",
+          .help =
+              "Connections of clients to all listeners; those of trusted proxies do not count."),
+    FIELD(struct config, max_connections_per_address, INT, .preset = "1024",
+          .help = "The same of one client address."),
+    FIELD(struct config, unread_bytes_max, SIZE, .preset = "128MiB",
+          .help = "Memory for replies that clients have not read: half of it for one client "
+                  "address and for one token, a quarter for all clients without a token. As much "
+                  "again for other nodes."),
     FIELD(struct config, drain_delay_s, DURATION, .preset = "0s",
           .help = "How long a node that gets SIGTERM still serves, with a health of 503 for load "
                   "balancers."),
@@ -41,6 +50,13 @@ static const struct field root_fields[] = {
           .help = "Free disk space below which writes are refused."),
     FIELD(struct config, default_kv, BOOL, .preset = "true",
           .help = "Mount the default secret engines at initialisation."),
+    FIELD(struct config, fips, BOOL, .preset = "false",
+          .help = "Refuse Ed25519 keys in the SSH engine, which FIPS 140-2 does not certify."),
+    FIELD(struct config, ssh_sign_requires_create, BOOL, .preset = "false",
+          .help = "Signing an SSH key needs create and update on its path; false: update."),
+    FIELD(struct config, ssh_key_id_prefix, STRING, .preset = "",
+          .help = "Key ids of SSH certificates become PREFIX-NAME-HASH, with the SHA-256 of the "
+                  "key; by default they are the display name of the token alone."),
     FIELD(struct config, peer_unseal, BOOL, .preset = "false",
           .help = "After a start this node asks the active node to unseal it. An operator allows "
                   "that there (sys/storage/raft/peer-unseal), once for each start."),
@@ -121,7 +137,7 @@ static const struct field listener_fields[] = {
           .help = "Connections that each worker accepts; 0: 16384."),
     FIELD(struct config_listener, max_connections_per_address, INT, .preset = "0",
           .help = "Connections of one client address to each worker; addresses of trusted proxies "
-                  "are exempt. 0: half of max_connections."),
+                  "are exempt. 0: half of max_connections; the node's bound holds too."),
     FIELD(struct config_listener, header_timeout_s, DURATION, .preset = "10s",
           .help = "Longest time for a whole header to arrive."),
     FIELD(struct config_listener, request_timeout_s, DURATION, .preset = "90s",
@@ -140,6 +156,14 @@ static const struct field seal_fields[] = {
               "not set, from the file credentials/NAME beside this configuration."),
     FIELD(struct config_seal, key_id, STRING, .preset = "default",
           .help = "Name of that key, changed when the key is."),
+    FIELD(struct config_seal, previous_key_file, STRING,
+          .help = "File with the key that was in use before key_file. It opens the cluster too. "
+                  "When every member is configured for key_file, the active node changes the "
+                  "cluster to that key."),
+    FIELD(struct config_seal, previous_credential, STRING,
+          .help = "The same from a systemd credential, as `credential`."),
+    FIELD(struct config_seal, previous_key_id, STRING, .preset = "default",
+          .help = "Name of the previous key."),
     FIELD(struct config_seal, disabled, BOOL, .preset = "false",
           .help = "The cluster moves away from this seal, to the other `seal` block; without "
                   "another block, to key shares."),
@@ -151,6 +175,15 @@ static const struct field shamir_fields[] = {
           .help = "The cluster moves away from key shares, to the other `seal` block."),
 };
 const struct schema config_shamir_schema = SCHEMA(struct config_seal, shamir_fields);
+
+static const struct field audit_rules_fields[] = {
+    FIELD(struct config_audit_rules, directories, STRINGS, .preset = CONFIG_AUDIT_DIRECTORY,
+          .help = "Directories below which audit devices may write files."),
+    FIELD(struct config_audit_rules, allow_prefix, BOOL, .preset = "false",
+          .help = "Audit devices may write text before each line: their option prefix."),
+};
+const struct schema config_audit_rules_schema =
+    SCHEMA(struct config_audit_rules, audit_rules_fields);
 
 static const struct field audit_fields[] = {
     FIELD(struct config_audit, description, STRING, .preset = "", .help = "For people."),

@@ -49,6 +49,15 @@ static void put_storage(struct text_writer *w, const struct config *c)
     text_close(w);
 }
 
+static void put_audit_rules(struct text_writer *w, const struct config_audit_rules *rules)
+{
+    text_key(w, "audit_rules");
+    text_open_object(w);
+    put_list(w, "directories", &rules->directories);
+    text_member_bool(w, "allow_prefix", rules->allow_prefix);
+    text_close(w);
+}
+
 static void put_audits(struct text_writer *w, const struct config *c)
 {
     ASSERT(c->n_audits <= CONFIG_AUDITS_MAX);
@@ -116,6 +125,7 @@ void config_show(const struct config *c, struct buf *out)
     put_seal(&w, &c->former_seal);
     text_close(&w);
     put_storage(&w, c);
+    put_audit_rules(&w, &c->audit_rules);
     put_audits(&w, c);
     for (size_t i = 0; c->blocks != NULL && i < c->blocks->n; i++)
         put_block(&w, c->blocks->items[i], c->block_data[i]);

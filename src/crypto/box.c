@@ -2,7 +2,7 @@
 
 #include "base/mem.h"
 #include "crypto/aead.h"
-#include "crypto/hmac.h"
+#include "crypto/hkdf.h"
 
 #include <assert.h>
 #include <openssl/err.h>
@@ -85,30 +85,16 @@ static enum status box_agree(EVP_PKEY *own, const uint8_t peer[BOX_PUBLIC_BYTES]
     return st != ST_OK ? st : ok ? ST_OK : ST_INVALID;
 }
 
-static enum status mac(struct bytes key, struct bytes message, uint8_t ret_mac[HMAC_BYTES])
-{
-    struct hmac *h = NULL;
-    TRY(hmac_new(key, &h));
-    enum status st = hmac_run(h, message, ret_mac);
-    hmac_free(h);
-    return st;
-}
-
 /* HKDF (RFC 5869): extract with a label as the salt, expand with both public keys to one block. */
 static enum status box_derive(struct bytes shared, const uint8_t sender[BOX_PUBLIC_BYTES],
-                              const uint8_t receiver[BOX_PUBLIC_BYTES], uint8_t ret_key[HMAC_BYTES])
+                              const uint8_t receiver[BOX_PUBLIC_BYTES], uint8_t ret_key[HKDF_BYTES])
 {
-    uint8_t prk[HMAC_BYTES], info[2 * BOX_PUBLIC_BYTES + 1];
+    uint8_t info[2 * BOX_PUBLIC_BYTES];
     ASSERT(shared.len == BOX_PUBLIC_BYTES);
     ASSERT(sender != receiver);
     memcpy(info, sender, BOX_PUBLIC_BYTES);
     memcpy(info + BOX_PUBLIC_BYTES, receiver, BOX_PUBLIC_BYTES);
-    info[sizeof info - 1] = 1;
-    enum status st = mac(BYTES("holdfast box 1"), shared, prk);
-    if (st == ST_OK)
-        st = mac(bytes_of(prk, sizeof prk), bytes_of(info, sizeof info), ret_key);
-    mem_wipe(prk, sizeof prk);
-    return st;
+    return hkdf_derive(BYTES("holdfast box 1"), shared, bytes_of(info, sizeof info), ret_key);
 }
 
 /* The cipher of a message between `own` and the peer. */
@@ -117,9 +103,9 @@ static enum status cipher_of(EVP_PKEY *own, const uint8_t peer[BOX_PUBLIC_BYTES]
                              const uint8_t receiver[BOX_PUBLIC_BYTES], struct aead **ret_cipher)
 {
     CLEANUP(secret_done) struct secret shared = {0};
-    uint8_t key[HMAC_BYTES];
+    uint8_t key[HKDF_BYTES];
     ASSERT(sender == peer || receiver == peer);
-    static_assert((int)HMAC_BYTES == (int)AEAD_KEY_BYTES, "one block of HKDF is the key");
+    static_assert((int)HKDF_BYTES == (int)AEAD_KEY_BYTES, "one block of HKDF is the key");
     TRY(box_agree(own, peer, &shared));
     enum status st = box_derive(secret_bytes(&shared), sender, receiver, key);
     if (st == ST_OK)

@@ -11,6 +11,11 @@
 
 enum { SERIAL_BYTES = 20, COMMON_NAME_MAX = 64, SAN_TEXT_MAX = 255, PEM_MAX = 64 * 1024 };
 
+const struct record_field cert_pair_fields[2] = {
+    RECORD_FIELD(struct cert_pair, cert, BLOCK, .help = "certificate, PEM"),
+    RECORD_FIELD(struct cert_pair, key, BLOCK, .secret = true, .help = "private key, PEM"),
+};
+
 void cert_pair_done(struct cert_pair *pair)
 {
     buf_done(&pair->cert);

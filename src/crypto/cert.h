@@ -3,8 +3,7 @@
 #ifndef HOLDFAST_CRYPTO_CERT_H
 #define HOLDFAST_CRYPTO_CERT_H
 
-#include "base/buf.h"
-#include "base/status.h"
+#include "base/record.h"
 
 enum cert_san_kind { CERT_SAN_DNS, CERT_SAN_IP, CERT_SAN_URI };
 struct cert_san {
@@ -27,6 +26,8 @@ struct cert_pair {
     struct buf cert, key;
 };
 void cert_pair_done(struct cert_pair *pair);
+/* The fields of a record that holds a pair. */
+extern const struct record_field cert_pair_fields[2];
 
 /* Make a new key and its certificate, signed by `issuer`; `issuer` NULL: self-signed. ST_INVALID
  * with a reason: a field does not fit, or the issuer cannot sign. ST_CRYPTO, ST_NOMEM. */

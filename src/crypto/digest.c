@@ -1,7 +1,9 @@
 #include "crypto/digest.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 enum status crypto_digest(const char *name, struct bytes message,
                           uint8_t ret_digest[CRYPTO_DIGEST_MAX], size_t *ret_len)
@@ -26,4 +28,23 @@ enum status crypto_digest(const char *name, struct bytes message,
         return ST_OK;
     }
     return ST_NOT_FOUND;
+}
+
+enum status crypto_hmac512(struct bytes key, struct bytes message,
+                           uint8_t ret_mac[CRYPTO_HMAC512_BYTES])
+{
+    unsigned len = 0;
+    ASSERT(key.len <= INT_MAX);
+    const void *mac = HMAC(EVP_sha512(), key.len != 0 ? (const void *)key.data : "", (int)key.len,
+                           message.data, message.len, ret_mac, &len);
+    return mac != NULL && len == CRYPTO_HMAC512_BYTES ? ST_OK : ST_CRYPTO;
+}
+
+enum status crypto_md5(struct bytes message, uint8_t ret_digest[CRYPTO_MD5_BYTES])
+{
+    size_t len = 0;
+    int done =
+        EVP_Q_digest(NULL, "MD5", "-fips", message.len != 0 ? (const void *)message.data : "",
+                     message.len, ret_digest, &len);
+    return done == 1 && len == CRYPTO_MD5_BYTES ? ST_OK : ST_CRYPTO;
 }

@@ -31,6 +31,8 @@ enum {
 /* Append a PEM file of at most TLS_PEM_MAX bytes. Blocks. ST_NOT_FOUND, ST_DENIED, ST_TOO_BIG,
  * ST_IO, ST_NOMEM, with a reason that names the file. */
 NODISCARD enum status tls_pem_read(const char *path, struct buf *out, struct reason *reason);
+/* The same for the file of a private key, under the rule of key_file.h. */
+NODISCARD enum status tls_key_read(const char *path, struct buf *out, struct reason *reason);
 
 /* Whether a server asks clients for a certificate. */
 enum tls_client_cert {

@@ -1,5 +1,6 @@
 #include "crypto/tls_ctx.h"
 #include "base/mem.h"
+#include "crypto/key_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,10 +63,27 @@ enum status tls_pem_read(const char *path, struct buf *out, struct reason *reaso
     return st;
 }
 
-static enum status pem_load(const struct tls_pem *pem, struct buf *out, struct reason *reason)
+enum status tls_key_read(const char *path, struct buf *out, struct reason *reason)
+{
+    int fd = -1;
+    ASSERT(out->len == 0);
+    TRY(key_file_open(path, &fd, reason));
+    ASSERT(fd >= 0);
+    enum status st = file_read(fd, out);
+    (void)close(fd); /* the file was only read */
+    if (st != ST_OK)
+        reason_set(reason, "%s: %s", path, status_text(st));
+    return st;
+}
+
+/* How the file of a PEM text is read: tls_pem_read or, for a private key, tls_key_read. */
+typedef enum status (*pem_reader)(const char *path, struct buf *out, struct reason *reason);
+
+static enum status pem_load(const struct tls_pem *pem, pem_reader reader, struct buf *out,
+                            struct reason *reason)
 {
     if (pem->text.len == 0)
-        return tls_pem_read(pem->path, out, reason);
+        return reader(pem->path, out, reason);
     buf_add(out, pem->text);
     return buf_status(out);
 }
@@ -99,10 +117,10 @@ static void bio_done(BIO **bio)
 }
 
 /* Open the PEM text. The caller releases both results. */
-static enum status pem_open(const struct tls_pem *pem, struct buf *ret_text, BIO **ret_bio,
-                            struct reason *reason)
+static enum status pem_open(const struct tls_pem *pem, pem_reader reader, struct buf *ret_text,
+                            BIO **ret_bio, struct reason *reason)
 {
-    TRY(pem_load(pem, ret_text, reason));
+    TRY(pem_load(pem, reader, ret_text, reason));
     *ret_bio = BIO_new_mem_buf(ret_text->data, (int)ret_text->len); /* the length fits an int */
     return *ret_bio != NULL ? ST_OK : ST_NOMEM;
 }
@@ -118,7 +136,7 @@ static enum status use_cert(SSL_CTX *ssl, const struct tls_pem *pem, struct reas
 {
     CLEANUP(buf_done) struct buf text = {0};
     CLEANUP(bio_done) BIO *bio = NULL;
-    TRY(pem_open(pem, &text, &bio, reason));
+    TRY(pem_open(pem, tls_pem_read, &text, &bio, reason));
     unsigned n = 0;
     for (; n < CHAIN_MAX; n++) {
         X509 *cert = PEM_read_bio_X509(bio, NULL, no_password, NULL);
@@ -137,7 +155,7 @@ static enum status use_key(SSL_CTX *ssl, const struct tls_pem *pem, struct reaso
 {
     CLEANUP(buf_done) struct buf text = {0};
     CLEANUP(bio_done) BIO *bio = NULL;
-    TRY(pem_open(pem, &text, &bio, reason));
+    TRY(pem_open(pem, tls_key_read, &text, &bio, reason));
     EVP_PKEY *key = PEM_read_bio_PrivateKey(bio, NULL, no_password, NULL);
     if (key == NULL)
         return invalid(reason, pem, "no unencrypted PEM private key found");
@@ -153,7 +171,7 @@ static enum status use_ca(SSL_CTX *ssl, const struct tls_options *options, struc
     const struct tls_pem *pem = &options->ca;
     CLEANUP(buf_done) struct buf text = {0};
     CLEANUP(bio_done) BIO *bio = NULL;
-    TRY(pem_open(pem, &text, &bio, reason));
+    TRY(pem_open(pem, tls_pem_read, &text, &bio, reason));
     unsigned n = 0;
     for (; n < CA_MAX; n++) {
         X509 *cert = PEM_read_bio_X509(bio, NULL, no_password, NULL);

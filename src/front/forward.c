@@ -5,6 +5,7 @@
  * about this node (relay.h). */
 #include "front/forward.h"
 #include "front/front_request.h"
+#include "http/unwritten.h"
 #include "router/request/dialect.h"
 #include "text/value.h"
 
@@ -12,9 +13,11 @@
 #include <string.h>
 
 enum {
-    FORWARD_HEADERS_MAX = 6,      /* headers that a node adds */
-    TIMEOUT_MS_MAX = 720000,      /* above the longest wait of a blocking request */
-    REPLY_WHOLE_MAX = 256 * 1024, /* a longer reply is streamed to the client */
+    FORWARD_HEADERS_MAX = 6, /* headers that a node adds */
+    TIMEOUT_MS_MAX = 720000, /* above the longest wait of a blocking request */
+    /* A longer reply is streamed to the client, and holds a connection to the active node until the
+     * client has read it. */
+    REPLY_WHOLE_MAX = 2 * 1024 * 1024,
 };
 
 /* Headers about one connection, and headers that a client may not set. */
@@ -108,6 +111,33 @@ static void on_done(struct http_client_request *request, enum status st)
     forward_finish(fw, st);
 }
 
+/* Reply with an error in place of a long reply. */
+static void refuse_reply(struct forward *fw, const char *why)
+{
+    struct router_reply *reply = &fw->f->reply;
+    struct reason crowded;
+    reason_set(&crowded, "%s", why);
+    http_client_cancel(&fw->http);
+    fw->over = true;
+    *reply = (struct router_reply){0}; /* the headers lie in the arena */
+    reply_error(reply, fw->f->request->dialect, ST_BUSY, &crowded);
+}
+
+/* The active node sends a reply that this node collects: count the memory before. */
+static void on_length(struct http_client_request *request, uint64_t length)
+{
+    struct forward *fw = CONTAINER_OF(request, struct forward, http);
+    const struct router_request *r = fw->f->request;
+    ASSERT(length <= REPLY_WHOLE_MAX);
+    if (length <= REPLY_UNHELD_MAX || !stream_is_read(fw))
+        return;
+    http_reply_payer(fw->req, r->peer, r->payer);
+    if (http_reply_take(fw->req, (size_t)length) == ST_OK)
+        return;
+    refuse_reply(fw, "replies that clients have not read take too much memory");
+    forward_finish(fw, ST_OK); /* last touch */
+}
+
 /* A long reply: pass each piece on to the client when it arrives. */
 static void on_head(struct http_client_request *request)
 {
@@ -115,7 +145,9 @@ static void on_head(struct http_client_request *request)
     ASSERT(!fw->over);
     ASSERT(!fw->down_begun);
     enum status st = take_head(fw);
-    if (st == ST_OK) {
+    if (st == ST_OK && stream_reply_reserve(fw) != ST_OK) {
+        refuse_reply(fw, "too many long replies pass through this node");
+    } else if (st == ST_OK) {
         fw->f->reply.stream = stream_reply(fw);
     } else {
         http_client_cancel(request);
@@ -200,6 +232,7 @@ static enum status build(struct forward *fw, uint64_t now_ms)
         .timeout_ms = (uint32_t)MIN(MAX(left_ms, (uint64_t)1), (uint64_t)TIMEOUT_MS_MAX),
         .whole_max = REPLY_WHOLE_MAX,
         .on_head = on_head,
+        .on_length = on_length,
         .done = on_done,
     };
     TRY(build_headers(fw));

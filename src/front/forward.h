@@ -39,10 +39,12 @@ struct forward {
     struct buf sent;  /* the piece of the body being written to the active node */
 
     struct reply_stream down; /* the body of the reply; `send` NULL: the reply does not stream */
-    bool down_begun;          /* the router wants the reply */
-    bool down_last;           /* the last piece of the reply arrived */
-    bool down_busy;           /* `piece` is being sent to the client */
-    struct buf piece;         /* the piece of the reply that is being sent */
+    bool down_counted;        /* the reply is counted in `streams`, for `reader` */
+    struct ip reader;
+    bool down_begun;  /* the router wants the reply */
+    bool down_last;   /* the last piece of the reply arrived */
+    bool down_busy;   /* `piece` is being sent to the client */
+    struct buf piece; /* the piece of the reply that is being sent */
 };
 
 /* Call f->done with `st`; in front/forward.c. Last touch. */
@@ -56,6 +58,11 @@ NODISCARD enum status stream_body_reserve(struct forward *fw);
 void stream_body_begin(struct forward *fw);
 /* Stop reading the client's body: the request has ended, or has its reply. */
 void stream_body_end(struct forward *fw);
+/* Whether the request reads only, so that its reply may be refused. */
+bool stream_is_read(const struct forward *fw);
+/* Count the streamed reply of a read: its connection to the active node is taken until the client
+ * has read it. ST_BUSY: too many bodies stream, of all clients or of one. */
+NODISCARD enum status stream_reply_reserve(struct forward *fw);
 /* The head of the reply has arrived: stream the body of the reply. */
 struct reply_stream *stream_reply(struct forward *fw);
 /* The request to the active node has ended with `st`, after stream_reply. Perhaps last touch. */

@@ -4,10 +4,12 @@
 #include "front/forward.h"
 #include "front/front.h"
 #include "front/front_request.h"
+#include "front/front_upgrade.h"
 #include "front/log_stream.h"
 #include "front/relay.h"
 #include "front/upload.h"
 #include "http/park.h"
+#include "http/unwritten.h"
 #include "router/request/dialect.h"
 
 #include <stdio.h>
@@ -113,7 +115,10 @@ static void request_watch(struct router_request *router_request)
 {
     struct front_request *request = front_request_of(router_request);
     request->watched = true;
-    http_on_gone(request->req, on_client_left);
+    if (http_is_gone(request->req)) /* too late for on_client_left */
+        atomic_store(&router_request->left, true);
+    else
+        http_on_gone(request->req, on_client_left);
 }
 
 /* The sender of a long reply has the place of the request in `user` from here on. */
@@ -123,6 +128,22 @@ static void end_watch(struct front_request *request)
         http_on_gone(request->req, NULL);
     request->watched = false;
 }
+
+static enum status request_room(struct router_request *router_request)
+{
+    struct http_request *req = front_request_of(router_request)->req;
+    http_reply_payer(req, router_request->peer, router_request->payer);
+    return http_reply_room(req);
+}
+
+static void request_hold(struct router_request *router_request, size_t bytes)
+{
+    struct http_request *req = front_request_of(router_request)->req;
+    http_reply_payer(req, router_request->peer, router_request->payer);
+    http_reply_hold(req, bytes);
+}
+
+static const struct reply_room front_room = {.find = request_room, .hold = request_hold};
 
 static bool request_header_next(const struct router_request *request, const char *name, size_t *at,
                                 struct bytes *ret_value)
@@ -138,6 +159,8 @@ static void request_respond(struct router_request *request, struct router_reply 
     ASSERT(reply->n_headers <= REPLY_HEADERS_MAX);
 
     end_watch(front_request_of(request));
+    if (reply->retry == ST_OK && front_upgrade(front_request_of(request), reply))
+        return;
     if (reply->retry != ST_OK) {
         ASSERT(request->forwarded);
         (void)reply_add_header(reply, request->arena, BYTES(RELAY_HEADER_RETRY),
@@ -150,8 +173,9 @@ static void request_respond(struct router_request *request, struct router_reply 
         .content_type = reply->content_type,
         .headers = reply->headers,
         .n_headers = reply->n_headers,
-        .body = buf_bytes(&reply->body),
+        .body = reply_bytes(reply),
     };
+    http_reply_payer(req, request->peer, request->payer);
     if (stream != NULL) {
         http_respond_begin(req, &http_reply, stream->length);
         stream->send(stream); /* last touch: it ends the reply */
@@ -168,6 +192,8 @@ static void request_respond(struct router_request *request, struct router_reply 
         return;
     }
     http_keep(req, &reply->body);
+    http_keep_shared(req, reply->shared);
+    reply->shared = NULL;
     http_respond(req, &http_reply);
 }
 
@@ -239,6 +265,7 @@ static struct front_request *request_new(const struct front_http *http, struct h
                     .watch = request_watch,
                     .may_park = request_may_park,
                     .park = request_park,
+                    .room = &front_room,
                     .respond = request_respond},
     };
     http_peer_text(req, request->peer);
@@ -324,7 +351,7 @@ static void handle(const struct front_http *http, struct front_request *request)
         refuse_here(request, 400, why.text);
     } else if (http->peers && read_peer_headers(request) != ST_OK) {
         refuse_here(request, 400, "malformed headers of a forwarded request");
-    } else {
+    } else if (http->peers || !front_greet(request)) {
         front_handle(http->worker, &request->request);
     }
 }
@@ -382,7 +409,7 @@ static const char *on_error(void *ctx, const struct http_request *req, int statu
     (void)snprintf(text, sizeof text, "%.*s", (int)message.len,
                    /* the text fits, as asserted */
                    message.len != 0 ? (const char *)message.data : "");
-    dialect->put_error(status == 413 ? dialect->body_too_long_text : text, out);
+    dialect->put_error(status, status == 413 ? dialect->body_too_long_text : text, out);
     if (out->len == 0 || out->data[out->len - 1] != '\n')
         buf_add(out, BYTES("\n"));
     return dialect->error_type;

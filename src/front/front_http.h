@@ -23,8 +23,8 @@ struct front_http {
     /* serve nothing but a POST to one of these paths below the root, a list that NULL ends;
      * NULL: everything */
     const char *const *only;
-    bool open_metrics; /* serve metrics without a token */
-    bool closed_ceremonies;           /* serve ROUTE_CEREMONY with a token only */
+    bool open_metrics;                /* serve metrics without a token */
+    bool closed_ceremonies;           /* serve WHO_CEREMONY with a token only */
     const struct client_rule *client; /* proxies that may name the client; NULL: none */
     /* Refuse a client's request without the header that no web page of another site can add, where
      * the dialect has such a header. */

@@ -4,7 +4,7 @@
  *   x-holdfast-id      32 hex digits, '-', a decimal number: PROTOCOL R14
  *   x-holdfast-again   "1": an earlier try with this id may have been executed
  *   x-holdfast-client  address of the client
- *   x-holdfast-closed  "1": the client's listener wants a token for ROUTE_CEREMONY
+ *   x-holdfast-closed  "1": the client's listener wants a token for WHO_CEREMONY
  *   x-holdfast-own     "1": a request of the sending node itself, not of a client of it
  *   x-holdfast-api     name of the dialect for which the request came; absent: that of the secrets
  *                      service

@@ -127,11 +127,20 @@ static void cancel(struct forward *fw)
     buf_done(&fw->sent);
 }
 
+static void uncount_reply(struct forward *fw)
+{
+    if (fw->down_counted)
+        http_budget_give(fw->forwarder->streams, &fw->reader, 1);
+    fw->down_counted = false;
+}
+
 /* End the forward if nothing is under way in either direction; then last touch. */
 static void end_if_over(struct forward *fw)
 {
-    if (fw->over && fw->down_begun && !fw->down_busy)
-        http_respond_end(fw->req, fw->down_last);
+    if (!fw->over || !fw->down_begun || fw->down_busy)
+        return;
+    uncount_reply(fw);
+    http_respond_end(fw->req, fw->down_last);
 }
 
 static void on_reply_piece(struct http_client_request *request, struct buf *piece, bool last);
@@ -182,7 +191,24 @@ static void send_reply(struct reply_stream *stream)
 
 static void drop_reply(struct reply_stream *stream)
 {
+    uncount_reply(CONTAINER_OF(stream, struct forward, down));
     cancel(CONTAINER_OF(stream, struct forward, down));
+}
+
+bool stream_is_read(const struct forward *fw)
+{
+    enum http_method method = fw->f->request->method;
+    return method == METHOD_GET || method == METHOD_LIST || method == METHOD_SCAN;
+}
+
+enum status stream_reply_reserve(struct forward *fw)
+{
+    ASSERT(!fw->down_counted);
+    if (!stream_is_read(fw))
+        return ST_OK; /* a change was made: its reply must arrive */
+    fw->reader = ip_port_ip(fw->f->request->peer);
+    fw->down_counted = http_budget_take(fw->forwarder->streams, &fw->reader, 1);
+    return fw->down_counted ? ST_OK : ST_BUSY;
 }
 
 struct reply_stream *stream_reply(struct forward *fw)

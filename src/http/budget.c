@@ -123,6 +123,15 @@ void http_budget_give(struct http_budget *budget, const struct ip *client, size_
     unlock(budget);
 }
 
+size_t http_budget_held(struct http_budget *budget, const struct ip *client)
+{
+    uint64_t id = client_of(budget, client);
+    lock(budget);
+    size_t held = budget->slots[find(budget, id)].held;
+    unlock(budget);
+    return held;
+}
+
 size_t http_budget_used(struct http_budget *budget)
 {
     lock(budget);

@@ -50,6 +50,8 @@ NODISCARD bool http_budget_take(struct http_budget *budget, const struct ip *cli
 /* Give back `n` of what the client holds. */
 void http_budget_give(struct http_budget *budget, const struct ip *client, size_t n);
 size_t http_budget_used(struct http_budget *budget);
+/* The part that the client holds. */
+size_t http_budget_held(struct http_budget *budget, const struct ip *client);
 /* Whether two addresses are one client. */
 bool http_budget_same(const struct ip *a, const struct ip *b);
 

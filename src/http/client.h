@@ -75,6 +75,9 @@ struct http_client_request {
      * length is at most `whole_max`. */
     void (*on_head)(struct http_client_request *request);
     uint64_t whole_max; /* with on_head: replies longer than this are streamed; 0: all replies */
+    /* Called before the client collects a whole body of the announced length; may cancel the
+     * request. NULL: not called. */
+    void (*on_length)(struct http_client_request *request, uint64_t length);
     void (*done)(struct http_client_request *request, enum status st);
     void *user;
 

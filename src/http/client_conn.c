@@ -318,8 +318,11 @@ static bool conn_on_head(struct http_client_conn *c, bool body)
     request->replied = true;
     if (request->whole_max != 0 && (!body || length <= request->whole_max))
         request->on_head = NULL;
-    if (request->on_head == NULL)
-        return true;
+    if (request->on_head == NULL) {
+        if (request->on_length != NULL && body && length != HTTP_LENGTH_UNKNOWN)
+            request->on_length(request, length);
+        return c->request == request;
+    }
     request->head = c->head;
     c->head = NULL;
     c->parser.head = request->head;

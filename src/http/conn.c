@@ -5,7 +5,11 @@
 #include "loop/loop.h"
 
 enum {
-    QUEUED_MAX = 32,      /* most replies to pipelined requests in one write */
+    QUEUED_MAX = 32,              /* most replies to pipelined requests in one write */
+    QUEUED_BYTES_MAX = 64 * 1024, /* no further request is read while so many bytes wait */
+    /* Memory of a connection whose output waits, beside its buffers. */
+    CONN_BYTES = 2 * 1024,
+    CONN_TLS_BYTES = 32 * 1024,
     DRAIN_IDLE_MS = 1000, /* idle time allowed to clients that connected just before the drain */
     REST_MS = 1000,       /* idle time after which a connection gives its buffers back */
 };
@@ -105,6 +109,15 @@ static void conn_move(struct http_conn *c, enum conn_phase phase)
     }
 }
 
+/* The output was written, or is dropped. */
+static void conn_clear_output(struct http_conn *c)
+{
+    c->n_queued = 0;
+    c->queued_bytes = 0;
+    if (c->owed.bytes != 0)
+        http_owed_clear(c->server->unwritten, &c->owed);
+}
+
 static void conn_close(struct http_conn *c, void (*how)(struct http_wire *wire))
 {
     if (c->phase == CONN_CLOSING)
@@ -112,6 +125,8 @@ static void conn_close(struct http_conn *c, void (*how)(struct http_wire *wire))
     struct http_exchange *x = c->x;
     conn_move(c, CONN_CLOSING);
     http_server_uncount(c->server, c);
+    list_remove(&c->owed.link);
+    conn_clear_output(c);
     env_timer_stop(c->server->env, &c->timer);
     buf_done(&c->in);
     how(&c->wire);
@@ -123,6 +138,38 @@ static void conn_close(struct http_conn *c, void (*how)(struct http_wire *wire))
 void http_conn_close(struct http_conn *c)
 {
     conn_close(c, http_wire_close);
+}
+
+/* Memory that waits until the peer reads. */
+static size_t conn_waiting_bytes(const struct http_conn *c, const struct http_exchange **ret_first)
+{
+    const struct http_exchange *last = NULL;
+    size_t bytes = c->wire.cipher.cap + (c->wire.tls != NULL ? CONN_TLS_BYTES : CONN_BYTES);
+    *ret_first = NULL;
+    LIST_FOR (item, &c->wire.out) {
+        const struct http_exchange *x = CONTAINER_OF(item, struct http_out, link)->owner;
+        *ret_first = *ret_first != NULL ? *ret_first : x;
+        if (x != last)
+            bytes += http_exchange_bytes(x);
+        last = x;
+    }
+    return bytes;
+}
+
+/* The peer does not read its output at once: count the memory. */
+static void conn_owe(struct http_conn *c)
+{
+    const struct http_exchange *first;
+    struct http_payer payer = {0};
+    if (c->server->unwritten == NULL || c->phase == CONN_CLOSING)
+        return;
+    size_t bytes = conn_waiting_bytes(c, &first);
+    if (c->owed.bytes == 0 && first != NULL)
+        payer = http_exchange_payer(first);
+    if (c->owed.bytes == 0 && payer.address.len == 0)
+        payer.address = http_peer_client(c);
+    if (!http_owed_wait(c->server->unwritten, &c->owed, &payer, bytes))
+        conn_close(c, http_wire_reset);
 }
 
 /* Read no further request: send the output, then end our side and wait a little, so that the peer
@@ -137,6 +184,10 @@ static void conn_linger(struct http_conn *c)
     c->wire.discard = true;
     http_wire_read(&c->wire, true);
     http_wire_finish(&c->wire);
+    if (c->phase != CONN_CLOSING && http_wire_pending(&c->wire))
+        conn_owe(c);
+    else
+        conn_clear_output(c);
     /* the output of a peer that is gone has failed, but is still queued */
     if (c->phase == CONN_CLOSING)
         return;
@@ -223,8 +274,8 @@ static void conn_send_continue(struct http_conn *c)
     if (!x->head.expects_continue || x->sent_continue || x->replying)
         return;
     x->sent_continue = true;
-    x->continue_out = (struct http_out){.sent = on_continue_sent,
-                                        .parts = {BYTES("HTTP/1.1 100 Continue\r\n\r\n")}};
+    x->continue_out = (struct http_out){
+        .sent = on_continue_sent, .owner = x, .parts = {BYTES("HTTP/1.1 100 Continue\r\n\r\n")}};
     x->refs++;
     http_wire_send(&c->wire, &c->x->continue_out);
 }
@@ -319,14 +370,16 @@ static void conn_on_event(struct http_conn *c, enum http_event event)
     }
 }
 
-/* Replies that the socket does not take stay counted in n_queued. */
+/* Replies that the socket does not take stay counted in n_queued. May close the connection. */
 static void conn_flush(struct http_conn *c)
 {
     http_wire_flush(&c->wire);
     tally_add(&c->server->tally.bytes_out, c->wire.bytes_out - c->counted_out);
     c->counted_out = c->wire.bytes_out;
-    if (!http_wire_pending(&c->wire))
-        c->n_queued = 0;
+    if (http_wire_pending(&c->wire))
+        conn_owe(c);
+    else
+        conn_clear_output(c);
 }
 
 /* Whether the connection has any use for input now. */
@@ -334,9 +387,10 @@ static bool conn_wants(struct http_conn *c)
 {
     switch (c->phase) {
     case CONN_IDLE: /* a reply that is not yet sent keeps the next request waiting */
-        if (c->n_queued >= QUEUED_MAX)
+        if (c->n_queued >= QUEUED_MAX || c->queued_bytes >= QUEUED_BYTES_MAX)
             conn_flush(c);
-        return c->phase == CONN_IDLE && !c->close_after && c->n_queued < QUEUED_MAX;
+        return c->phase == CONN_IDLE && !c->close_after && c->n_queued < QUEUED_MAX &&
+               c->queued_bytes < QUEUED_BYTES_MAX;
     case CONN_HEAD: return true;
     case CONN_BODY:
     case CONN_BUSY: return conn_awaits_body(c);
@@ -414,6 +468,8 @@ void http_conn_go_on(struct http_conn *c)
 void http_conn_send(struct http_conn *c, struct http_out *out)
 {
     c->n_queued++;
+    for (size_t i = 0; i < WIRE_PARTS; i++)
+        c->queued_bytes += out->parts[i].len;
     http_wire_send(&c->wire, out);
 }
 
@@ -524,6 +580,7 @@ static void conn_on_drained(struct http_wire *wire)
 {
     struct http_conn *c = conn_of(wire);
     if (c->phase == CONN_LINGER) {
+        conn_clear_output(c);
         if (c->peer_ended)
             http_conn_close(c);
         else
@@ -533,7 +590,7 @@ static void conn_on_drained(struct http_wire *wire)
     c->window_on = false;
     if (c->phase == CONN_IDLE)
         conn_deadline(c, conn_idle_ms(c));
-    c->n_queued = 0;
+    conn_clear_output(c);
     http_conn_go_on(c);
 }
 
@@ -549,6 +606,7 @@ static void conn_on_closed(struct http_wire *wire)
     list_remove(&c->link);
     server->n_conns--;
     mem_free(c);
+    http_exchange_shrink(server);
     http_server_less(server);
 }
 
@@ -684,6 +742,11 @@ static void conn_on_timer(struct env_timer *timer)
         env_timer_set(c->server->env, timer, next_ms);
 }
 
+static void conn_on_evicted(struct http_owed *owed)
+{
+    conn_close(CONTAINER_OF(owed, struct http_conn, owed), http_wire_reset);
+}
+
 /* Opening and closing a connection */
 
 enum status http_conn_new(struct http_server *server, struct http_conn **ret_conn)
@@ -698,6 +761,8 @@ enum status http_conn_new(struct http_server *server, struct http_conn **ret_con
         return st;
     }
     c->server = server;
+    list_init(&c->owed.link);
+    c->owed.close = conn_on_evicted;
     c->timer.fire = conn_on_timer;
     c->phase = CONN_HANDSHAKE;
     list_push(&server->active, &c->link);

@@ -1,16 +1,20 @@
 /* A request and its reply: memory, references, streamed bodies. */
 #include "base/mem.h"
+#include "base/shared.h"
 #include "http/park.h"
 #include "http/server.h"
 
 enum {
     SPARE_MAX = 64,         /* most exchanges kept for reuse */
+    SPARE_MIN = 4,          /* kept for reuse without any connection */
     BODY_FIRST = 16 * 1024, /* room that a body gets before its first byte has come */
     REPLY_KEEP = 4 * 1024,  /* largest capacity of a reply head that is kept for reuse */
     ARENA_KEEP = 16 * 1024, /* bytes of an arena kept for reuse: enough for most requests */
     /* A body of known length gets room for all of it once this much has arrived. */
     BODY_SURE = 1024 * 1024,
     WIPE_INLINE_MAX = 256 * 1024, /* a longer buffer is wiped on the thread pool */
+    /* The same for the body of a reply: what no reader took must be free at once for the next. */
+    REPLY_WIPE_INLINE_MAX = 2 * 1024 * 1024,
 };
 
 /* Count a body of `cap` bytes, in place of what was counted for it before. */
@@ -59,6 +63,14 @@ void http_exchange_free(struct http_exchange *x)
     http_head_done(&x->head);
     buf_done(&x->reply);
     mem_free(x);
+}
+
+void http_exchange_shrink(struct http_server *server)
+{
+    while (server->n_spare > MAX(server->n_conns, (size_t)SPARE_MIN)) {
+        server->n_spare--;
+        http_exchange_free(CONTAINER_OF(list_pop(&server->spare), struct http_exchange, link));
+    }
 }
 
 void http_exchange_show(struct http_exchange *x)
@@ -123,8 +135,14 @@ static void exchange_release(struct http_exchange *x)
     ASSERT(x->conn == NULL && !x->piece_posted && !x->sent_posted);
     body_release(x, &x->body, x->budgeted);
     buf_done(&x->stash);
-    body_release(x, &x->kept, 0);
+    if (x->kept.cap <= REPLY_WIPE_INLINE_MAX)
+        buf_done(&x->kept);
+    else
+        body_release(x, &x->kept, 0);
     discharge(x); /* the body was wiped here: give back its budget */
+    shared_unref(x->shared);
+    http_exchange_unqueue(x);
+    http_exchange_unhold(x); /* the peer has gone before the reply */
     list_remove(&x->link);
 
     if (server->n_spare == SPARE_MAX || server->draining) {
@@ -371,6 +389,12 @@ void http_on_gone(struct http_request *req, void (*gone)(struct http_request *re
     x->gone = gone;
 }
 
+bool http_is_gone(const struct http_request *req)
+{
+    const struct http_exchange *x = exchange_of(req);
+    return x->conn == NULL || x->conn->peer_ended;
+}
+
 bool http_may_park(const struct http_request *req)
 {
     const struct http_exchange *x = exchange_of(req);
@@ -386,6 +410,9 @@ void http_park(struct http_request *req, void (*gone)(struct http_request *req))
     body_release(x, &x->kept, 0);
     discharge(x);
     buf_done(&x->reply);
+    http_exchange_unqueue(x);
+    http_exchange_unhold(x);
+    x->payer_text = NULL; /* the text lay in the arena */
     http_head_shrink(&x->head);
     req->body = (struct bytes){0};
     req->user = NULL;

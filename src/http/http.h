@@ -21,6 +21,7 @@
 struct cidr;
 struct http_budget;
 struct http_proxy;
+struct http_unwritten;
 struct ip;
 struct sockaddr;
 struct sockaddr_storage;
@@ -84,6 +85,8 @@ bool http_is_tls(const struct http_request *req);
 /* Call `gone` once if the connection breaks, or the peer ends its side, before the reply is
  * complete. The request still needs its reply. `gone` NULL: cancel an earlier `gone`. */
 void http_on_gone(struct http_request *req, void (*gone)(struct http_request *req));
+/* Whether that has happened already: `gone` is not called then. */
+bool http_is_gone(const struct http_request *req);
 
 /* Set how long the reply may take from now on, instead of the listener's request_ms; 0: for ever.
  */
@@ -206,7 +209,9 @@ struct http_server_options {
     /* Bounds the bytes of bodies in memory that are longer than HTTP_SMALL_BODY: 503 above. NULL:
      * unbounded. Outlives the server. */
     struct http_budget *budget;
-    const struct http_proxy *proxy; /* PROXY protocol; NULL: off; outlives the server */
+    struct http_budget *all_conns; /* connections of each client to all servers; NULL: unbounded */
+    struct http_unwritten *unwritten; /* replies that wait for their reader; NULL: unbounded */
+    const struct http_proxy *proxy;   /* PROXY protocol; NULL: off; outlives the server */
     /* Other proxies, whose connections carry many clients' requests. Outlive the server. */
     const struct cidr *forwarders;
     size_t n_forwarders;
@@ -233,13 +238,7 @@ void http_server_drain(struct http_server *server, uint32_t patience_ms,
                        void (*done)(void *done_ctx), void *done_ctx);
 void http_server_free(struct http_server *server); /* the server must be drained; NULL is allowed */
 
-struct http_counters {
-    uint64_t connections_accepted, connections_open, connections_evicted;
-    /* rejected: requests refused by the server itself */
-    uint64_t handshakes_failed, timeouts, rejected;
-    uint64_t requests, replies[6]; /* replies[2]: replies with a status 2xx */
-    uint64_t bytes_in, bytes_out;  /* bytes of plaintext, without TLS */
-};
+struct http_counters; /* http/counters.h */
 /* Read the counters. Any thread. */
 void http_server_counters(const struct http_server *server, struct http_counters *ret_counters);
 

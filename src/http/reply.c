@@ -4,7 +4,10 @@
 #include "http/server.h"
 #include "loop/loop.h"
 
-enum { REPLY_ROOM = 2048 };
+enum {
+    REPLY_ROOM = 2048,
+    EXCHANGE_BYTES = 2048, /* an exchange and the head of its request, about */
+};
 
 /* Heads */
 
@@ -102,6 +105,123 @@ static void add_head(struct http_exchange *x, const struct http_reply *reply, ui
     buf_add(b, BYTES("\r\n\r\n"));
 }
 
+/* Memory that waits for a reader */
+
+struct http_payer http_exchange_payer(const struct http_exchange *x)
+{
+    struct http_payer payer = {.token = x->payer_token};
+    if (x->payer_text != NULL)
+        payer.address = ip_port_ip(x->payer_text);
+    else if (x->conn != NULL)
+        payer.address = http_peer_client(x->conn);
+    return payer;
+}
+
+size_t http_exchange_bytes(const struct http_exchange *x)
+{
+    size_t piece = x->piece_waiting ? x->piece_out.out.parts[1].len : 0;
+    size_t body = x->budgeted == 0 ? x->body.cap : 0;
+    return EXCHANGE_BYTES + x->reply.cap + x->kept.cap + arena_held(&x->req.arena) + piece + body;
+}
+
+void http_reply_payer(struct http_request *req, const char *client, uint64_t token)
+{
+    struct http_exchange *x = exchange_of(req);
+    x->payer_text = client;
+    x->payer_token = token;
+}
+
+/* Count the request while it waits for room, or no more. */
+static enum status exchange_queue(struct http_exchange *x, const struct http_payer *payer)
+{
+    if (x->queued != 0)
+        return ST_BUSY;
+    if (x->held == 0) /* else the holder pays for both */
+        x->holder = *payer;
+    size_t bytes = http_exchange_bytes(x);
+    if (!http_unwritten_queue(x->server->unwritten, &x->holder, bytes))
+        return ST_LIMITED;
+    x->queued = bytes;
+    return ST_BUSY;
+}
+
+void http_exchange_unqueue(struct http_exchange *x)
+{
+    if (x->queued != 0)
+        http_unwritten_unqueue(x->server->unwritten, &x->holder, x->queued);
+    x->queued = 0;
+}
+
+enum status http_reply_room(struct http_request *req)
+{
+    struct http_exchange *x = exchange_of(req);
+    struct http_unwritten *unwritten = x->server->unwritten;
+    if (unwritten == NULL)
+        return ST_OK;
+    if (!http_unwritten_has_much(unwritten)) {
+        const struct http_payer payer = http_exchange_payer(x);
+        if (!http_unwritten_room(unwritten, &payer))
+            return exchange_queue(x, &payer);
+    }
+    http_exchange_unqueue(x);
+    return ST_OK;
+}
+
+void http_reply_hold(struct http_request *req, size_t bytes)
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(!x->replying);
+    if (x->server->unwritten == NULL || bytes <= x->held)
+        return;
+    http_exchange_unqueue(x);
+    if (x->held == 0)
+        x->holder = http_exchange_payer(x);
+    if (http_unwritten_put(x->server->unwritten, &x->holder, bytes - x->held))
+        x->held = bytes;
+}
+
+enum status http_reply_take(struct http_request *req, size_t bytes)
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(!x->replying);
+    if (x->server->unwritten == NULL || bytes <= x->held)
+        return ST_OK;
+    http_exchange_unqueue(x);
+    if (x->held == 0)
+        x->holder = http_exchange_payer(x);
+    if (http_unwritten_take(x->server->unwritten, &x->holder, bytes - x->held) != UNWRITTEN_FITS)
+        return ST_BUSY;
+    x->held = bytes;
+    return ST_OK;
+}
+
+void http_exchange_unhold(struct http_exchange *x)
+{
+    if (x->held != 0)
+        http_unwritten_give(x->server->unwritten, &x->holder, x->held);
+    x->held = 0;
+}
+
+void http_keep_shared(struct http_request *req, struct shared *shared)
+{
+    struct http_exchange *x = exchange_of(req);
+    ASSERT(x->shared == NULL);
+    x->shared = shared;
+}
+
+/* From now on the connection pays: it gives the bytes back as soon as they are written. */
+static void hand_over_held(struct http_exchange *x)
+{
+    struct http_conn *c = x->conn;
+    if (c != NULL && c->owed.bytes == 0) {
+        c->owed.payer = x->holder;
+        c->owed.bytes = x->held;
+        x->held = 0;
+    } else if (c != NULL) {
+        http_exchange_unhold(x); /* conn_owe counts all that waits */
+    }
+}
+
 static void on_out_sent(struct http_out *out, enum status st)
 {
     (void)st; /* a failed write also closes the connection, which reports it */
@@ -116,6 +236,9 @@ static bool reply_begin(struct http_exchange *x, const struct http_reply *reply,
     ASSERT(reply->status <= 599);
     x->replying = true;
     x->given = true;
+    http_exchange_unqueue(x);
+    if (x->held != 0)
+        hand_over_held(x);
     tally_add(&x->server->tally.replies[reply->status / 100], 1);
     if (x->conn == NULL)
         return false;
@@ -163,6 +286,7 @@ void http_respond(struct http_request *req, const struct http_reply *reply)
         if (together)
             buf_add(&x->reply, body);
         x->out.sent = on_out_sent;
+        x->out.owner = x;
         x->out.parts[0] = buf_bytes(&x->reply);
         x->out.parts[1] = together ? (struct bytes){0} : body;
         x->refs++;
@@ -235,6 +359,7 @@ void http_respond_begin(struct http_request *req, const struct http_reply *reply
         return;
     }
     x->out.sent = on_out_sent;
+    x->out.owner = x;
     x->out.parts[0] = buf_bytes(&x->reply);
     if (reply->body.len != 0 && !x->no_reply_body) {
         ASSERT(reply->body.len <= length);
@@ -294,6 +419,7 @@ void http_respond_piece(struct http_request *req, struct bytes piece, http_sent_
         x->reply_left -= piece.len;
     }
     http_piece_frame(&x->piece_out, piece, x->reply_chunked, on_piece_sent);
+    x->piece_out.out.owner = x;
     x->refs++;
     http_conn_send(x->conn, &x->piece_out.out);
     http_conn_go_on(x->conn);
@@ -313,7 +439,8 @@ void http_respond_end(struct http_request *req, bool complete)
     bool short_of = x->reply_left != HTTP_LENGTH_UNKNOWN && x->reply_left != 0 && !x->no_reply_body;
     bool cut = !complete || short_of;
     if (x->conn != NULL && x->reply_chunked && !cut) {
-        x->end_out = (struct http_out){.sent = on_end_sent, .parts = {BYTES("0\r\n\r\n")}};
+        x->end_out =
+            (struct http_out){.sent = on_end_sent, .owner = x, .parts = {BYTES("0\r\n\r\n")}};
         x->refs++;
         http_conn_send(x->conn, &x->end_out);
     }

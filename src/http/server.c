@@ -42,8 +42,10 @@ static enum status server_conn(struct http_server *s, struct http_conn **ret_con
 
 void http_server_uncount(struct http_server *server, struct http_conn *c)
 {
-    if (c->counted.len != 0)
+    if (c->counted.len != 0 && c->counted_here)
         http_budget_give(&server->conns, &c->counted, 1);
+    if (c->counted.len != 0 && server->all_conns != NULL)
+        http_budget_give(server->all_conns, &c->counted, 1);
     c->counted.len = 0;
 }
 
@@ -61,17 +63,30 @@ static bool server_evict(struct http_server *s, const struct ip *client)
     return false;
 }
 
+/* Take a connection of both budgets, or of neither. */
+static bool server_take_one(struct http_server *s, const struct ip *client)
+{
+    if (s->conns.slots != NULL && !http_budget_take(&s->conns, client, 1))
+        return false;
+    if (s->all_conns == NULL || http_budget_take(s->all_conns, client, 1))
+        return true;
+    if (s->conns.slots != NULL)
+        http_budget_give(&s->conns, client, 1);
+    return false;
+}
+
 /* Count a connection for its client. False: the client has too many connections, all of them busy.
  */
 static bool server_counts(struct http_server *s, struct http_conn *c)
 {
     struct ip client;
     ASSERT(c->counted.len == 0);
-    bool counts = s->conns.slots != NULL && http_peer_direct(c, &client);
+    bool counts = (s->conns.slots != NULL || s->all_conns != NULL) && http_peer_direct(c, &client);
     if (!counts || http_peer_is_proxy(s, &client))
         return true;
-    bool taken = http_budget_take(&s->conns, &client, 1) ||
-                 (server_evict(s, &client) && http_budget_take(&s->conns, &client, 1));
+    c->counted_here = s->conns.slots != NULL;
+    bool taken =
+        server_take_one(s, &client) || (server_evict(s, &client) && server_take_one(s, &client));
     if (taken)
         c->counted = client;
     else
@@ -261,6 +276,8 @@ enum status http_server_start(struct env *env, const struct http_server_options 
     s->accept_timer.fire = server_on_accept_timer;
     s->proxy = options->proxy;
     s->budget = options->budget;
+    s->all_conns = options->all_conns;
+    s->unwritten = options->unwritten;
     s->forwarders = options->forwarders;
     s->n_forwarders = options->n_forwarders;
     http_scratch_init(&s->scratch);

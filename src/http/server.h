@@ -14,8 +14,10 @@
 
 #include "base/tally.h"
 #include "http/budget.h"
+#include "http/counters.h"
 #include "http/http.h"
 #include "http/parse.h"
+#include "http/unwritten.h"
 #include "http/wire.h"
 #include "text/time.h"
 
@@ -45,9 +47,12 @@ struct http_conn {
         rest_ms; /* when an idle or parked connection releases its buffers; 0: neither, or done */
     uint64_t window_in, window_out;
     enum conn_phase phase;
-    uint8_t n_queued; /* replies since the last flush */
+    uint8_t n_queued;    /* replies since the output was last written */
+    size_t queued_bytes; /* bytes of these replies */
+    struct http_owed owed;
     uint64_t counted_out;
     struct ip counted; /* address under which the connection is counted; len 0: not counted */
+    bool counted_here; /* the server counts it too, beside all_conns */
     struct ip client;  /* the client's address that a proxy named; len 0: no proxy named one */
     uint16_t client_port;
     char peer[HTTP_PEER_TEXT]; /* the client's address as text; "": not asked for yet */
@@ -84,6 +89,12 @@ struct http_exchange {
 
     void (*gone)(struct http_request *req);
     struct buf reply, kept;
+    struct shared *shared;  /* text of the body; NULL: the body lies elsewhere */
+    const char *payer_text; /* address of the client; NULL: that of the connection */
+    uint64_t payer_token;
+    size_t held;   /* bytes that http_reply_hold counted for `holder` */
+    size_t queued; /* bytes counted for `holder` while the request waits for room; else 0 */
+    struct http_payer holder;
     struct http_out out, end_out, continue_out;
     struct http_piece piece_out;
     bool replying, replied; /* the reply has begun; the reply is complete */
@@ -112,9 +123,11 @@ struct http_server {
     const struct http_handler *handler;
     void *ctx;
     struct http_limits limits;
-    struct http_budget *budget;     /* memory of large bodies; NULL: unbounded */
-    struct http_budget conns;       /* connections of each client address */
-    const struct http_proxy *proxy; /* NULL: the PROXY protocol is off */
+    struct http_budget *budget;       /* memory of large bodies; NULL: unbounded */
+    struct http_budget conns;         /* connections of each client address */
+    struct http_budget *all_conns;    /* the same of all servers; NULL: unbounded */
+    struct http_unwritten *unwritten; /* NULL: unbounded */
+    const struct http_proxy *proxy;   /* NULL: the PROXY protocol is off */
     const struct cidr *forwarders;
     size_t n_forwarders;
     struct http_scratch scratch;
@@ -144,6 +157,8 @@ static inline struct http_exchange *exchange_of(const struct http_request *req)
 struct http_exchange *http_exchange_new(struct http_server *server);
 void http_exchange_unref(struct http_exchange *x);
 void http_exchange_free(struct http_exchange *x); /* free an exchange that is in `spare` */
+/* Keep no more exchanges for reuse than there are connections. */
+void http_exchange_shrink(struct http_server *server);
 /* Show the handler method, path and query of the head. */
 void http_exchange_show(struct http_exchange *x);
 /* Make room for `more` bytes of body. ST_BUSY: the budget is used up; ST_NOMEM. */
@@ -159,6 +174,15 @@ NODISCARD enum status http_exchange_body_add(struct http_exchange *x, struct byt
 void http_exchange_orphan(struct http_exchange *x);
 
 /* reply.c */
+
+/* The client that pays for the reply. */
+struct http_payer http_exchange_payer(const struct http_exchange *x);
+/* Count no more what http_reply_hold counted. */
+void http_exchange_unhold(struct http_exchange *x);
+/* Count the request no more as one that waits for room. */
+void http_exchange_unqueue(struct http_exchange *x);
+/* Memory that the exchange keeps until its reply is out, without text that is shared. */
+size_t http_exchange_bytes(const struct http_exchange *x);
 
 /* Send an error of the server itself, and close the connection. */
 void http_reply_refusal(struct http_exchange *x, int status, const char *why);

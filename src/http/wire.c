@@ -3,6 +3,8 @@
 #include "crypto/tls.h"
 #include "loop/loop.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
@@ -522,8 +524,8 @@ enum status http_wire_await_proxy(struct http_wire *wire)
     return wire->proxy != NULL ? ST_OK : ST_NOMEM;
 }
 
-/* Turn on keepalive, unless it is on: connections that the cluster port hands over have shorter times,
- * by which a node that is gone is noticed within 10 s. */
+/* Turn on keepalive, unless it is on: connections that the cluster port hands over have shorter
+ * times, by which a node that is gone is noticed within 10 s. */
 static void wire_keep_alive(struct http_wire *wire)
 {
     int on = 0;
@@ -536,6 +538,14 @@ static void wire_keep_alive(struct http_wire *wire)
     (void)uv_tcp_keepalive(&wire->tcp, 1, KEEPALIVE_S);
 }
 
+static void wire_limit_unsent(struct http_wire *wire)
+{
+    int fd = -1, bytes = WIRE_UNSENT_BYTES;
+    /* without the limit the kernel's own bounds hold */
+    if (uv_fileno((const uv_handle_t *)&wire->tcp, &fd) == 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+}
+
 enum status http_wire_start(struct http_wire *wire, struct tls_conn *tls, bool secured)
 {
     ASSERT(wire->tls == NULL && !wire->closing);
@@ -543,6 +553,8 @@ enum status http_wire_start(struct http_wire *wire, struct tls_conn *tls, bool s
     wire->secured = tls == NULL || secured;
     TRY(loop_status(uv_tcp_nodelay(&wire->tcp, 1)));
     wire_keep_alive(wire);
+    if (wire->server)
+        wire_limit_unsent(wire);
     if (tls != NULL)
         http_wire_flush(wire); /* the client side of TLS speaks first */
     http_wire_read(wire, true);

@@ -25,6 +25,9 @@ enum {
     WIRE_STILL_MS = 50, /* a timer this late shows that the loop was held up */
     /* after a late timer, wait this long so that the loop reads the peer's bytes first */
     WIRE_LOOK_MS = 10,
+    /* Most bytes of output that the kernel keeps unsent for one client: what a client does not read
+     * waits here, where it is counted. */
+    WIRE_UNSENT_BYTES = 64 * 1024,
 };
 
 /* The memory into which all wires of one thread read; wiped after each use. */
@@ -66,6 +69,7 @@ struct http_wire_ops {
 struct http_out {
     struct list link;
     struct bytes parts[WIRE_PARTS];
+    void *owner; /* of the sender */
     void (*sent)(struct http_out *out, enum status st);
 };
 

@@ -1,8 +1,8 @@
 #include "lease/lease_kind.h"
+#include "base/record.h"
 #include "text/time.h"
 #include "text/value.h"
 
-enum { FORMAT = 1, FLAG_RENEWABLE = 1, FLAG_TOKEN = 2, FLAG_LIMIT = 4, FLAGS = 7 };
 enum { KIND_NAME_MAX = 31 };
 
 void lease_kinds_add(struct lease_kinds *kinds, const struct lease_kind *kind)
@@ -29,81 +29,59 @@ const struct lease_kind *lease_kind_of(const struct lease_kinds *kinds, struct b
     return NULL;
 }
 
-static void put_time(struct buf *out, int64_t ms)
+struct lease_bytes {
+    struct lease l;
+    struct bytes kind;
+};
+
+static bool is_possible(const void *from)
 {
-    ASSERT(ms >= 0);
-    buf_add_varint(out, (uint64_t)ms);
+    const struct lease *l = &((const struct lease_bytes *)from)->l;
+    return l->limit_ms == 0 || (l->expire_ms != 0 && l->expire_ms <= l->limit_ms);
 }
 
-static bool within_limit(const struct lease *lease)
+/* The id of a token is a segment of a key. */
+static bool is_segment(struct bytes id)
 {
-    return lease->limit_ms == 0 || (lease->expire_ms != 0 && lease->expire_ms <= lease->limit_ms);
+    return memchr(id.data, '/', id.len) == NULL;
 }
+
+static const struct record_field lease_fields[] = {
+    RECORD_BITS_BYTE,
+    RECORD_NAMED("renewable", struct lease_bytes, l.renewable, FLAG, .mask = 1),
+    RECORD_NAMED("issued_ms", struct lease_bytes, l.issued_ms, VARINT, .max = TEXT_CLOCK_END - 1),
+    RECORD_NAMED("expire_ms", struct lease_bytes, l.expire_ms, VARINT, .max = TEXT_EXPIRY_END - 1,
+                 .help = "0: never"),
+    RECORD_NAMED("renewed_ms", struct lease_bytes, l.renewed_ms, VARINT, .max = TEXT_CLOCK_END - 1,
+                 .help = "0: never"),
+    RECORD_NAMED("limit_ms", struct lease_bytes, l.limit_ms, VARINT, .max = TEXT_EXPIRY_END - 1,
+                 .mask = 4, .help = "no renewal moves the end beyond this time"),
+    RECORD_FIELD(struct lease_bytes, kind, BLOCK, .min = 1, .max = KIND_NAME_MAX),
+    RECORD_NAMED("token", struct lease_bytes, l.token, TEXT0, .max = LEASE_TOKEN_LEN_MAX, .mask = 2,
+                 .check = is_segment, .help = "id of the token that has the lease"),
+    RECORD_NAMED("data", struct lease_bytes, l.data, REST, .max = LEASE_DATA_MAX,
+                 .help = "of the kind"),
+};
+static const struct record lease_record = {RECORD(struct lease_bytes, lease_fields),
+                                           .name = "lease/lease", .where = "The index of leases",
+                                           .newest = 1, .valid = is_possible};
+RECORD_LISTED(lease_record);
 
 void lease_record_put(const struct lease *lease, struct buf *out)
 {
-    ASSERT(!lease->kind->indexed && lease->data.len <= LEASE_DATA_MAX);
-    ASSERT(lease->expire_ms < TEXT_EXPIRY_END && lease->issued_ms < TEXT_CLOCK_END);
-    ASSERT(within_limit(lease));
-    bool has_token = lease->token[0] != '\0', has_limit = lease->limit_ms != 0;
-    buf_add_u8(out, FORMAT);
-    buf_add_u8(out, (uint8_t)((lease->renewable ? FLAG_RENEWABLE : 0) |
-                              (has_token ? FLAG_TOKEN : 0) | (has_limit ? FLAG_LIMIT : 0)));
-    put_time(out, lease->issued_ms);
-    put_time(out, lease->expire_ms);
-    put_time(out, lease->renewed_ms);
-    if (has_limit)
-        put_time(out, lease->limit_ms);
-    buf_add_block(out, bytes_str(lease->kind->name));
-    if (has_token)
-        buf_add_block(out, bytes_of(lease->token, strlen(lease->token) + 1));
-    buf_add(out, lease->data);
-}
-
-static int64_t read_time(struct reader *r, int64_t end)
-{
-    uint64_t ms = reader_varint(r);
-    if (ms >= (uint64_t)end)
-        r->failed = true;
-    return r->failed ? 0 : (int64_t)ms;
-}
-
-/* The id of a token: a segment of a key, with a zero byte at the end. */
-static const char *read_token(struct reader *r)
-{
-    struct bytes block = reader_block(r);
-    size_t len = block.len - 1;
-    if (block.len < 2 || len > LEASE_TOKEN_LEN_MAX || block.data[len] != '\0' ||
-        memchr(block.data, '\0', len) != NULL || memchr(block.data, '/', len) != NULL) {
-        r->failed = true;
-        return "";
-    }
-    return (const char *)block.data;
+    const struct lease_bytes bytes = {*lease, bytes_str(lease->kind->name)};
+    ASSERT(!lease->kind->indexed);
+    record_encode(&lease_record, &bytes, out);
 }
 
 enum status lease_record_read(struct bytes record, const struct lease_kinds *kinds,
                               struct lease *ret_lease)
 {
-    struct lease lease = *ret_lease;
-    struct reader r = reader_of(record);
-    uint8_t format = reader_u8(&r), flags = reader_u8(&r);
-
-    lease.issued_ms = read_time(&r, TEXT_CLOCK_END);
-    lease.expire_ms = read_time(&r, TEXT_EXPIRY_END);
-    lease.renewed_ms = read_time(&r, TEXT_CLOCK_END);
-    lease.limit_ms = (flags & FLAG_LIMIT) != 0 ? read_time(&r, TEXT_EXPIRY_END) : 0;
-    struct bytes name = reader_block(&r);
-    lease.token = (flags & FLAG_TOKEN) != 0 ? read_token(&r) : "";
-    if (format != FORMAT || (flags & ~FLAGS) != 0 || name.len == 0 || name.len > KIND_NAME_MAX)
-        r.failed = true;
-    lease.data = reader_take(&r, reader_left(&r));
-    lease.renewable = (flags & FLAG_RENEWABLE) != 0;
-    lease.kind = r.failed ? NULL : lease_kind_of(kinds, name);
-    if (lease.data.len > LEASE_DATA_MAX || !within_limit(&lease) ||
-        (lease.kind != NULL && lease.kind->indexed))
-        r.failed = true;
-    if (reader_end(&r) != ST_OK)
+    struct lease_bytes bytes = {.l = *ret_lease};
+    TRY(record_decode(&lease_record, record, NULL, &bytes));
+    bytes.l.kind = lease_kind_of(kinds, bytes.kind);
+    if (bytes.l.kind != NULL && bytes.l.kind->indexed)
         return ST_CORRUPT;
-    *ret_lease = lease;
+    *ret_lease = bytes.l;
     return ST_OK;
 }

@@ -1,14 +1,4 @@
-/* Kinds of leases, and the record of a lease.
- *
- * The record:
- *
- *   format    u8 = 1
- *   flags     u8: 1 renewable, 2 token, 4 limit
- *   issued, expire, renewed: varints, ms; expire and renewed may be 0
- *   limit     varint, ms; only with flag 4
- *   kind      block: its name
- *   token     block: the id of the token, and a zero byte; only with flag 2
- *   data      the rest, LEASE_DATA_MAX bytes at most: belongs to the kind */
+/* Kinds of leases, and the record of a lease: its last field belongs to the kind. */
 #ifndef HOLDFAST_LEASE_LEASE_KIND_H
 #define HOLDFAST_LEASE_LEASE_KIND_H
 

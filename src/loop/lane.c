@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct lane pool;
-static size_t pool_refs;
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct lane shared[LANES]; /* LANE_POOL and LANE_SLOW */
+static size_t shared_refs[LANES];
 
 /* The next work of the queue that has waited longest; NULL when the lane is ending. */
 static struct env_work *lane_take(struct lane *lane, struct lane_queue **ret_queue)
@@ -106,21 +106,24 @@ void lane_push(struct lane *lane, struct lane_queue *queue, struct env_work *wor
     (void)pthread_cond_signal(&lane->ready_changed); /* cannot fail: the variable is initialised */
 }
 
-struct lane *lane_pool_ref(void)
+struct lane *lane_shared_ref(enum env_lane which)
 {
-    (void)pthread_mutex_lock(&pool_lock); /* cannot fail: default mutex */
-    if (pool_refs++ == 0)
-        lane_init(&pool, "hf-pool", MIN(MAX((size_t)cpus_usable(), 2), (size_t)LANE_THREADS_MAX),
-                  true);
-    (void)pthread_mutex_unlock(&pool_lock); /* cannot fail: this thread holds the lock */
-    return &pool;
+    size_t threads = MIN(MAX((size_t)cpus_usable(), 2), (size_t)LANE_THREADS_MAX);
+    ASSERT(which == LANE_POOL || which == LANE_SLOW);
+    (void)pthread_mutex_lock(&shared_lock); /* cannot fail: default mutex */
+    if (shared_refs[which]++ == 0 && which == LANE_POOL)
+        lane_init(&shared[which], "hf-pool", threads, true);
+    else if (shared_refs[which] == 1)
+        lane_init(&shared[which], "hf-slow", threads / 2, true);
+    (void)pthread_mutex_unlock(&shared_lock); /* cannot fail: this thread holds the lock */
+    return &shared[which];
 }
 
-void lane_pool_unref(void)
+void lane_shared_unref(enum env_lane which)
 {
-    (void)pthread_mutex_lock(&pool_lock); /* cannot fail: default mutex */
-    ASSERT(pool_refs > 0);
-    if (--pool_refs == 0)
-        lane_done(&pool);
-    (void)pthread_mutex_unlock(&pool_lock); /* cannot fail: this thread holds the lock */
+    (void)pthread_mutex_lock(&shared_lock); /* cannot fail: default mutex */
+    ASSERT(shared_refs[which] > 0);
+    if (--shared_refs[which] == 0)
+        lane_done(&shared[which]);
+    (void)pthread_mutex_unlock(&shared_lock); /* cannot fail: this thread holds the lock */
 }

@@ -40,10 +40,10 @@ void lane_queue_init(struct lane_queue *queue,
                      void *owner);
 void lane_push(struct lane *lane, struct lane_queue *queue, struct env_work *work);
 
-/* Get the lane that the whole process shares. The first reference starts the lane, the last unref
- * ends it. Its threads have a lower priority than the loops and the log, on which every client
- * waits. */
-struct lane *lane_pool_ref(void);
-void lane_pool_unref(void);
+/* Get a lane that the whole process shares: LANE_POOL, or LANE_SLOW with half as many threads. The
+ * first reference starts the lane, the last unref ends it. The threads have a lower priority than
+ * the loops and the log, on which every client waits. */
+struct lane *lane_shared_ref(enum env_lane which);
+void lane_shared_unref(enum env_lane which);
 
 #endif

@@ -46,7 +46,7 @@ struct loop {
     bool running;
     size_t works; /* works submitted and not yet done */
     struct lane lanes[LANE_POOL];
-    struct lane *pool;
+    struct lane *shared[LANES - LANE_POOL];
     bool lane_started[LANES];
     struct lane_queue queues[LANES];
     struct loop_aio aio;
@@ -363,12 +363,12 @@ static struct lane *loop_lane(struct loop *l, enum env_lane lane)
     static const char *const names[LANE_POOL] = {[LANE_LOG] = "hf-log", [LANE_BULK] = "hf-bulk"};
     if (!l->lane_started[lane]) {
         l->lane_started[lane] = true;
-        if (lane == LANE_POOL)
-            l->pool = lane_pool_ref();
+        if (lane >= LANE_POOL)
+            l->shared[lane - LANE_POOL] = lane_shared_ref(lane);
         else
             lane_init(&l->lanes[lane], names[lane], 1, lane == LANE_BULK);
     }
-    return lane == LANE_POOL ? l->pool : &l->lanes[lane];
+    return lane >= LANE_POOL ? l->shared[lane - LANE_POOL] : &l->lanes[lane];
 }
 
 static void loop_work(struct env *env, struct env_work *work)
@@ -506,8 +506,9 @@ void loop_free(struct env *env)
     for (size_t i = 0; i < LANE_POOL; i++)
         if (l->lane_started[i])
             lane_done(&l->lanes[i]);
-    if (l->lane_started[LANE_POOL])
-        lane_pool_unref();
+    for (enum env_lane lane = LANE_POOL; lane < LANES; lane++)
+        if (l->lane_started[lane])
+            lane_shared_unref(lane);
     while (l->wakers != 0)   /* wait for threads of the pool that are about to wake the loop */
         (void)sched_yield(); /* cannot fail */
 

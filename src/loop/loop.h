@@ -5,8 +5,8 @@
  * 2. A timer never fires before its time. Timers that are due together fire in the order of their
  *    times; timers with equal times fire in the order in which they were set. A timer that sets
  *    itself to the past waits until all due timers have fired.
- * 3. LANE_LOG and LANE_BULK are one thread each per env; LANE_POOL is shared by all envs of the
- *    process, which take turns in it.
+ * 3. LANE_LOG and LANE_BULK are one thread each per env; LANE_POOL and LANE_SLOW are shared by
+ *    all envs of the process, which take turns in them.
  * 4. Wake-ups are coalesced: the loop is woken once and takes all tasks that were posted. */
 #ifndef HOLDFAST_LOOP_LOOP_H
 #define HOLDFAST_LOOP_LOOP_H

@@ -343,6 +343,11 @@ void node_status_get(struct node *node, struct node_status *ret_status)
     board_get(&node->board, ret_status);
 }
 
+bool node_reseal_is_due(const struct node *node)
+{
+    return reseal_is_due(&node->reseal);
+}
+
 bool node_is_member(struct node *node, const char *name)
 {
     bool member = false;

@@ -83,6 +83,9 @@ void node_reload(struct node *node);
  * Such a node leads no longer than needed, and forwards reads. Any thread. */
 void node_set_mute(struct node *node, bool mute);
 
+/* reseal_is_due. Any thread. */
+bool node_reseal_is_due(const struct node *node);
+
 /* Whether the cluster does not exist yet because not all initial members have been heard; then
  * *ret_why names the missing ones with their addresses. Any thread. */
 bool node_awaits_members(struct node *node, struct reason *ret_why);

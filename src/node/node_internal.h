@@ -14,6 +14,7 @@
 #include "cluster/membership/removal/removed.h"
 #include "node/node.h"
 #include "node/quorum.h"
+#include "node/reseal.h"
 #include "node/role.h"
 #include "node/root.h"
 #include "node/transfer.h"
@@ -52,6 +53,7 @@ struct node {
     struct cleanup cleanup;
     struct feature feature;
     struct transfer transfer;
+    struct reseal reseal;
     struct address address;
     struct removed removed;
     struct renew renew;

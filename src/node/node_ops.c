@@ -120,6 +120,8 @@ static enum status read_authority(struct node *node, struct buf *out, struct rea
 static void get_seal_status(struct node *node, struct node_seal_status *ret_status)
 {
     unseal_status(&node->unseal, ret_status);
+    if (ret_status->why.text[0] == '\0')
+        reseal_why(&node->reseal, &ret_status->why);
 }
 
 static enum status give_share(struct node *node, struct env *env, struct bytes share, bool migrate,

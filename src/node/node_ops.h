@@ -61,7 +61,7 @@ struct node_ops {
     enum status (*dr_drill)(struct node *node, const struct dr_drill_ask *ask,
                             struct dr_drill *ret_drill, struct reason *reason);
 
-    /* unseal_status, _share, _reset, _seal */
+    /* unseal_status, and reseal_why; unseal_share, _reset, _seal */
     void (*seal_status)(struct node *node, struct node_seal_status *ret_status);
     enum status (*unseal_share)(struct node *node, struct env *env, struct bytes share,
                                 bool migrate, struct reason *reason);

@@ -33,6 +33,7 @@ static const struct {
     ROW(cleanup, cleanup),
     ROW(feature, feature),
     ROW(transfer, transfer),
+    ROW(reseal, reseal),
     ROW(address, address),
     ROW(removed, removed),
     ROW(renew, renew),
@@ -129,7 +130,8 @@ void node_parts_wire(struct node *n)
     n->services.snapshot = &n->snapshot;
     n->services.seal = o->seal;
     n->admin.peers = n->cleanup.peers = n->transfer.peers = n->feature.peers = &n->peers;
-    n->health.peers = &n->peers;
+    n->reseal.peers = n->health.peers = &n->peers;
+    n->reseal.seal = o->seal;
     n->join.health = n->cleanup.health = &n->health;
     n->cleanup.admin = &n->admin;
     n->health.local = n->renew.local = &n->local;
@@ -181,6 +183,7 @@ void node_parts_done(struct node *n)
     services_done(&n->services);
     dr_done(&n->dr);
     unseal_done(&n->unseal);
+    reseal_done(&n->reseal);
     peers_done(&n->peers);
     health_done(&n->health);
 }

@@ -2,32 +2,34 @@
 
 #include "base/trace.h"
 #include "cluster/dr/site.h"
+#include "state/state_record.h"
 
 #include <stdio.h>
 
 #define LEADER_KEY RLOG_LOCAL "core/leader"
 
-enum { LEADER_FORMAT = 1 };
-
-static enum status read_record(const struct store_pin *pin, const char *key, struct bytes *ret)
-{
-    struct store_item item;
-    TRY(store_get(pin, bytes_str(key), &item));
-    *ret = item.value;
-    return ST_OK;
-}
+struct leader {
+    uint64_t id, term;
+    struct bytes address;
+};
+static const struct record_field leader_fields[] = {
+    RECORD_FIELD(struct leader, id, U64, .help = "raft id of the leader"),
+    RECORD_FIELD(struct leader, term, U64),
+    RECORD_FIELD(struct leader, address, BLOCK, .help = "its address for clients"),
+};
+static const struct record leader_record = {RECORD(struct leader, leader_fields),
+                                            .name = "node/leader", .key = LEADER_KEY, .newest = 1,
+                                            .raw = true};
+RECORD_LISTED(leader_record);
 
 /* The leader stores its id and client address, so that standbys can name the address. */
 static void announce_leader(struct role *r, uint64_t term)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder txn = {0};
     CLEANUP(buf_done) struct buf record = {0};
+    const struct leader self = {r->host->id, term, bytes_str(r->host->options->api_addr)};
     ASSERT(term != 0 && term != r->announced_term);
-    buf_add_u8(&record, LEADER_FORMAT);
-    buf_add_u64(&record, r->host->id);
-    buf_add_u64(&record, term);
-    buf_add_block(&record, bytes_str(r->host->options->api_addr));
-    if (buf_status(&record) != ST_OK)
+    if (record_encode(&leader_record, &self, &record) != ST_OK)
         return; /* out of memory: the next tick tries again */
     rlog_txn_put(&txn, BYTES(LEADER_KEY), buf_bytes(&record));
     r->announced_term = term;
@@ -38,19 +40,12 @@ static void announce_leader(struct role *r, uint64_t term)
 static void leader_address(const struct store_pin *pin, const struct rlog_status *raft,
                            char ret_address[160])
 {
-    struct bytes record;
+    struct leader leader = {0};
     ret_address[0] = '\0';
-    if (read_record(pin, LEADER_KEY, &record) != ST_OK)
+    if (state_record_at(pin, BYTES(LEADER_KEY), &leader_record, &leader) != ST_OK ||
+        leader.id != raft->leader || leader.term != raft->term || leader.address.len >= 160)
         return;
-    struct reader in = reader_of(record);
-    uint8_t format = reader_u8(&in);
-    uint64_t id = reader_u64(&in), term = reader_u64(&in);
-    struct bytes address = reader_block(&in);
-    if (reader_end(&in) != ST_OK || format != LEADER_FORMAT || id != raft->leader ||
-        term != raft->term || address.len >= 160)
-        return;
-    memcpy(ret_address, address.data, address.len);
-    ret_address[address.len] = '\0';
+    *bytes_put((uint8_t *)ret_address, leader.address) = '\0';
 }
 
 static const struct rlog_member *find_member(const struct rlog_status *raft, uint64_t id)

@@ -15,13 +15,16 @@ struct node_seal_status {
     char nonce[TEXT_UUID_LEN + 1]; /* nonce of this attempt; "": no share was given */
     /* this node is configured to move the cluster to another seal, which has not happened yet */
     bool migration;
-    struct reason why; /* why this node does not unseal by itself; "": it is unsealed, or does */
+    /* why this node does not unseal by itself, or what the change of the seal's key waits for; "":
+     * neither */
+    struct reason why;
 };
 
 /* The seals of this node, borrowed for its life. */
 struct unseal_options {
     enum seal_type type; /* configured seal type, used when a cluster is initialised */
-    /* configured seal; NULL: unsealed by key shares, or the key file is missing */
+    /* configured seal, maybe with its previous key; NULL: unsealed by key shares, or the key file
+     * is missing */
     const struct seal *seal;
     /* seal that is disabled: the cluster moves away from it; NULL: key shares, or the key file is
      * missing, or none is disabled */
@@ -55,7 +58,7 @@ struct unseal {
     struct secret moving;
     uint64_t moving_from;
 
-    struct reason own_said;       /* why the own seal is not renewed, to log it once; raft thread */
+    struct reason own_said; /* why the own seal is not renewed, to log it once; raft thread */
 };
 
 extern const struct part unseal_part;

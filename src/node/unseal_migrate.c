@@ -31,7 +31,7 @@ enum unseal_way unseal_way_of(const struct unseal *u, const struct seal_info *in
     if (info->type == o->type) {
         if (o->type == SEAL_SHAMIR)
             return UNSEAL_SHARES;
-        if (o->seal != NULL && strcmp(o->seal->id, info->id) == 0)
+        if (seal_named(o->seal, info->id) != NULL)
             return UNSEAL_ITSELF;
     }
     if (o->type == SEAL_STATIC && o->seal == NULL)
@@ -68,14 +68,14 @@ static void explain_no_way(const struct unseal *u, const struct seal_info *info,
 {
     const struct unseal_options *o = &u->options;
     ASSERT(o->seal == NULL || info->type == SEAL_STATIC);
-    ASSERT(o->seal == NULL || strcmp(o->seal->id, info->id) != 0);
+    ASSERT(seal_named(o->seal, info->id) == NULL);
     if (o->type == SEAL_STATIC && o->seal == NULL)
         reason_set(ret_why, "there is no seal key: the configured one is missing");
     else if (o->type == SEAL_STATIC)
         reason_set(
             ret_why,
             "the root key is wrapped by the seal key '%s', this node is configured for '%s'; "
-            "start it with that key",
+            "start it with that key, or add previous_key_file",
             info->id, o->seal->id);
     else
         reason_set(ret_why,

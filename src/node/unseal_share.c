@@ -96,7 +96,8 @@ static enum status check_may_take(struct unseal *u, const struct seal_info *info
     else if (info->shares != 0)
         return ST_OK;
     else if (way == UNSEAL_MIGRATION)
-        reason_set(reason, "there is no recovery key: its shares would authorise the migration");
+        reason_set(reason, "there is no recovery key: its shares would authorise the migration; "
+                           "another key of a static seal needs previous_key_file instead");
     else
         reason_set(reason, "there is no recovery key: start this node again to unseal it");
     return ST_INVALID;

@@ -1,12 +1,12 @@
 /* out_request: set up a transfer of libcurl, drive it, judge its end.
  *
  * Happy path: out_request checks and parses the request; set_up gives libcurl the options; drive
- * runs the transfer, in which libcurl calls on_socket for each address, on_header for each line of
- * the reply's head, and on_body for each piece of its body; out_fault_judge finds no fault.
+ * runs the transfer, in which libcurl calls out_call_socket for each address, on_header for each
+ * line of the reply's head, and on_body for each piece of its body; out_fault_judge finds no fault.
  *
  * Failure modes:
  *   the request is malformed      refused before libcurl sees it
- *   the rules refuse an address   on_socket makes no socket; libcurl tries the next address
+ *   the rules refuse an address   out_call_socket makes no socket; libcurl tries the next address
  *   the reply is too long or bad  on_header or on_body sets `stopped`, and libcurl ends
  *   a deadline passes             libcurl's own timers
  *   the caller cancels            drive leaves its loop within OUT_POLL_MS
@@ -29,7 +29,7 @@ bool out_call_is_open(const struct out_call *call)
 
 /* libcurl's functions */
 
-static curl_socket_t on_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to)
+curl_socket_t out_call_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to)
 {
     struct out_call *call = ctx;
     static const struct out_rules none = {0};
@@ -74,6 +74,11 @@ static size_t on_body(char *data, size_t size, size_t n, void *ctx)
     size_t bytes_max = asked != 0 ? asked : OUT_REPLY_BYTES_DEFAULT;
     ASSERT(size == 1);
     ASSERT(call->reply.body.len <= bytes_max);
+    if (n > bytes_max - call->reply.body.len && call->request->cuts) {
+        buf_add(&call->reply.body, bytes_of(data, bytes_max - call->reply.body.len));
+        call->cut = true;
+        return 0;
+    }
     if (n > bytes_max - call->reply.body.len) {
         call->stopped = ST_TOO_BIG;
         return 0;
@@ -196,7 +201,7 @@ static bool set_functions(struct out_call *call)
 {
     CURL *easy = call->easy;
     return curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_socket) == CURLE_OK &&
+           curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, out_call_socket) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, call) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HEADERDATA, call) == CURLE_OK &&
@@ -240,7 +245,8 @@ static enum status drive(struct out_call *call, struct reason *reason)
     }
     const CURLMsg *end = curl_multi_info_read(call->multi, &n_left);
     ASSERT(call->stopped != ST_OK || end != NULL);
-    TRY(out_fault_judge(call, end != NULL ? end->data.result : CURLE_OK, reason));
+    CURLcode code = end != NULL && !call->cut ? end->data.result : CURLE_OK;
+    TRY(out_fault_judge(call, code, reason));
     if (call->head.phase == OUT_HEAD_BODY)
         return ST_OK;
     reason_set(reason, "the head of the reply of %s is incomplete", call->target.text);

@@ -63,6 +63,11 @@ struct out_request {
     uint32_t connect_ms; /* time for lookup, connection and handshake; 0: the default */
     uint32_t total_ms;   /* until the whole reply is here, at most OUT_TOTAL_MS_MAX; 0: default */
     size_t reply_bytes_max; /* longest body of a reply; 0: the default */
+    bool cuts; /* end with the first reply_bytes_max bytes of a longer body, as if it were whole */
+    /* Called for each header of the reply, on the caller's thread; both are borrowed for the call.
+     * NULL: not called. */
+    void (*on_field)(void *ctx, struct bytes name, struct bytes value);
+    void *field_ctx;
     struct out_tls tls;
     const struct out_rules *rules; /* NULL: the rules that are all zero */
     /* Whether to end the request, asked every OUT_POLL_MS on the caller's thread. NULL: never. */

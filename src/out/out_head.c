@@ -62,6 +62,8 @@ static enum status judge_field(struct out_head *head, struct bytes name, struct 
     if ((transfer && !same_word(value, "chunked")) ||
         (same_word(name, "Content-Encoding") && !same_word(value, "identity")))
         return refuse(head, ST_BAD_GATEWAY, "is encoded in a way that was not asked for");
+    if (head->request->on_field != NULL && head->reply->status >= 200)
+        head->request->on_field(head->request->field_ctx, name, value);
     return keep_wanted(head, name, value);
 }
 

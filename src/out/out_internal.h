@@ -72,6 +72,7 @@ struct out_call {
     struct out_head head;
     struct out_reply reply;
     enum status stopped; /* not ST_OK: one of our own functions ended the transfer, and why */
+    bool cut;            /* enough of the body has arrived */
     unsigned n_opened;   /* sockets that were opened */
     bool refused;        /* the rules have refused an address, and `refusal` says which */
     struct reason refusal;
@@ -80,6 +81,10 @@ struct out_call {
 
 /* Whether the connection was made, with its handshake: the request may have been sent. */
 bool out_call_is_open(const struct out_call *call);
+
+/* libcurl's function that makes a socket: the rules judge the address first. `ctx` is a struct
+ * out_call. */
+curl_socket_t out_call_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to);
 
 /* out_fault.c: why a request failed. */
 

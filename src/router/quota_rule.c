@@ -23,7 +23,7 @@
 static const struct field rate_fields[] = {
     FIELD(struct quota, path, STRING, .preset = "",
           .help = PATH_HELP " Paths of another API begin with its name: registry/acl/."),
-    FIELD(struct quota, rate, STRING, .required = true,
+    FIELD(struct quota, rate, STRING, .required = true, .exact = true,
           .help = "How many requests a client may make in an interval."),
     FIELD(struct quota, interval, DURATION, .preset = "1s", .help = "Length of the interval."),
     FIELD(struct quota, block_interval, DURATION,
@@ -36,7 +36,7 @@ const struct schema quota_rate_schema = SCHEMA(struct quota, rate_fields);
 
 static const struct field lease_fields[] = {
     FIELD(struct quota, path, STRING, .preset = "", .help = PATH_HELP),
-    FIELD(struct quota, max_leases, INT, .required = true,
+    FIELD(struct quota, max_leases, INT, .required = true, .exact = true,
           .help = "How many leases may exist whose ids begin with the path."),
     ROLE_FIELD,
     INHERITABLE_FIELD,

@@ -87,7 +87,7 @@ enum status req_lease_create(struct req *req, struct lease *lease)
 
 void req_reply_lease(struct req *req, const struct lease *lease)
 {
-    ASSERT((req->route->flags & ROUTE_BARE) == 0 && req->reply.lease_id == NULL);
+    ASSERT(req->route->form != FORM_BARE && req->reply.lease_id == NULL);
     ASSERT(lease->expire_ms == 0 || lease->expire_ms > req->now_ms);
     req->reply.kind = REPLY_DATA;
     req->reply.lease_id = lease->id;

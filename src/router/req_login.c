@@ -1,5 +1,6 @@
 #include "router/req_login.h"
 #include "router/quota_lease.h"
+#include "router/request/req_entity.h"
 #include "router/router.h"
 
 #define AUTH_PREFIX "auth/"
@@ -19,6 +20,10 @@ enum status req_reply_auth(struct req *req, const char *bearer, const struct aut
 {
     ASSERT(req->reply.auth.len == 0 && req->reply.issued_ms == 0); /* a reply gives one token */
     ASSERT(token->num_uses >= 0);
+    struct login_policies policies = {.all = token->policies};
+    TRY(req_entity_policies(req, token, &policies.identity));
+    if (policies.identity.n != 0)
+        TRY(req_unite_policies(req, &policies.identity, &policies.all));
     struct text_writer w = req_reply_auth_begin(req);
     req->reply.accessor = token->accessor;
     req->reply.issued_ms = token->created_ms;
@@ -26,8 +31,24 @@ enum status req_reply_auth(struct req *req, const char *bearer, const struct aut
     req->reply.display_name = arena_str(req->arena, bytes_str(token->display_name));
     if (req->reply.display_name == NULL)
         return ST_NOMEM;
-    login_put_auth(&w, bearer, token, req->now_ms);
+    login_put_auth(&w, bearer, token, &policies, req->now_ms);
     return req_reply_auth_end(req);
+}
+
+/* Find or make the entity of the client. */
+static enum status find_entity(struct req *req, const struct login *login, const char **ret_id)
+{
+    const struct identity_login in = {.accessor = req->mount->accessor,
+                                      .name = login->alias,
+                                      .metadata = login->meta,
+                                      .groups = login->groups};
+    if (login->alias[0] == '\0' || strlen(login->alias) > IDENTITY_NAME_MAX)
+        return req_fail(req, ST_INVALID, "the name of the client is empty or longer than %d bytes",
+                        IDENTITY_NAME_MAX);
+    ASSERT(req->mount != NULL && req->mount->accessor[0] != '\0');
+    TRY(req_need_feature(req, IDENTITY_FEATURE));
+    enum status st = identity_log_in(req->txn, req->env, req->ns, &in, req->now_ms, ret_id);
+    return st == ST_DENIED ? req_fail(req, st, "the entity of this client is disabled") : st;
 }
 
 enum status req_login(struct req *req, const struct login *login)
@@ -54,6 +75,8 @@ enum status req_login(struct req *req, const struct login *login)
     TRY(st);
     if (why.text[0] != '\0')
         req_warn(req, "%s", why.text);
+    if (login->alias != NULL)
+        TRY(find_entity(req, login, &token.entity_id));
     if (token.expire_ms != 0)
         TRY(req_lease_quota(req));
     st = auth_token_create(&scope, req->env, &token, &bearer);

@@ -7,7 +7,7 @@
 #include "router/request/req.h"
 
 /* End of the handler of a login: stage the token and reply with `auth`. The route needs no token
- * (AUTH_NONE) and runs on the active node. ST_INVALID with the request's error; ST_DENIED: the
+ * (WHO_ANYONE) and runs on the active node. ST_INVALID with the request's error; ST_DENIED: the
  * login is not allowed from this address. Else as state_put. */
 NODISCARD enum status req_login(struct req *req, const struct login *login);
 

@@ -12,8 +12,8 @@
  * 3. A standby whose handler stages anything discards it and forwards the whole request (R4).
  * 4. With an audit device, nothing takes effect and nothing is sent unrecorded (R20).
  *
- * The router does not depend on a transport or a node: each gives the router a table of functions.
- * A process has one router, which never changes, and one worker for each thread that serves. */
+ * Transport and node give the router tables of functions. A process has one router, which never
+ * changes, and one worker for each thread that serves. */
 #ifndef HOLDFAST_ROUTER_ROUTER_H
 #define HOLDFAST_ROUTER_ROUTER_H
 
@@ -22,21 +22,20 @@
 #include "node/node_ops.h"
 #include "router/counters.h"
 #include "router/reload.h"
+#include "router/reply_room.h"
 #include "router/request/parsed.h"
 #include "router/request/path.h"
 #include "router/request/reply.h"
-#include "router/table/module.h"
+#include "router/table/route_index.h"
 #include "router/throttle.h"
-
 enum {
-    /* A longer body is read only after its sender was found to have a right on the path. */
+    /* a longer body is read only after its sender was found to have a right on the path */
     ROUTER_UNJUDGED_BYTES_MAX = HTTP_SMALL_BODY,
     /* A forwarded request with a body longer than this is sent only once: the body streams to the
      * active node and is not kept here (PROTOCOL R14). */
     ROUTER_WHOLE_BYTES_MAX = 1024 * 1024,
 };
 
-struct dialect;
 struct dialect_map;
 struct fs_file;
 struct metrics;
@@ -84,7 +83,7 @@ struct router_request {
     struct arena *arena;    /* memory for everything made for the request */
     const char *peer;       /* address of the client, "127.0.0.1:4711" */
     bool open_metrics;      /* the listener shows metrics without a token */
-    bool closed_ceremonies; /* the listener wants a token for ROUTE_CEREMONY */
+    bool closed_ceremonies; /* the listener wants a token for WHO_CEREMONY */
     bool forwarded;         /* another node forwarded the request, and set `peer` and `id` */
     const char *member; /* name of the member that makes this request for itself; NULL: a client */
     struct rlog_request_id id; /* all zero: the request has no id */
@@ -105,18 +104,17 @@ struct router_request {
      * not called. */
     enum status (*receive)(struct router_request *request, struct router_receive *receive);
     void (*forward)(struct router_request *request, struct router_forward *f); /* active node */
-    /* End a forward that waits on the active node. */
-    void (*end_wait)(struct router_request *request);
-    void (*watch)(struct router_request *request); /* from now on, set `left`; NULL: never */
+    void (*end_wait)(struct router_request *request); /* end a forward that waits there */
+    void (*watch)(struct router_request *request);    /* from now on, set `left`; NULL: never */
     bool (*may_park)(const struct router_request *request); /* NULL: never parked */
-    /* Keep the head of the request and release everything else, the arena too. One of
-     * parked->resume, and router_parked_drop, follows. */
+    /* Keep the head, release all else. One of parked->resume, router_parked_drop follows. */
     void (*park)(struct router_request *request, struct router_parked *parked);
+    const struct reply_room *room; /* NULL: the transport has no budget of replies */
     struct router_parked *resumed; /* the request was parked before; NULL: it is new */
-    /* Send the reply. Called once, on the worker's thread, possibly from inside router_handle. May
-     * move reply->body away. */
+    /* Send the reply, once, perhaps from inside router_handle. May move reply->body away. */
     void (*respond)(struct router_request *request, struct router_reply *reply);
 
+    uint64_t payer;    /* stands for the token, for `room`; 0: no token */
     _Atomic bool left; /* the client has gone before the reply was complete; any thread */
     /* The members below are for the router alone. */
     bool unsettled;       /* the request may change something, or has changed something */
@@ -166,7 +164,7 @@ struct router_host {
     /* Read a part of the configuration again (reload.h). */
     enum status (*reload)(struct router_host *host, enum router_reload part,
                           struct reason *ret_why);
-    uint64_t upload_bytes_max; /* most bytes of the body of a ROUTE_UPLOAD */
+    uint64_t upload_bytes_max; /* most bytes of the body of an INPUT_UPLOAD */
     uint64_t state_bytes_max;  /* most bytes of the state; 0: no limit */
     enum seal_type seal_type;  /* type of the configured seal, for sys/init */
     const struct seal *seal; /* for sys/init; NULL: no seal is configured, or its key is missing */
@@ -177,16 +175,16 @@ struct router_host {
     enum trace_level log_level;     /* configured level of the process */
     const char *data_dir;           /* directory whose free space is reported; NULL: not reported */
     struct bytes configuration;     /* the configuration, without secrets: an object of JSON */
-    _Atomic bool maintenance;      /* 503 to all but health and the routes that operators need */
-    struct quota_table *quotas;    /* shared by the workers */
-    struct audit_table *audit;     /* audit devices; NULL: there are none, as in tests */
-    struct throttle ceremonies;    /* limits anonymous changes by ROUTE_CEREMONY */
-    struct parsed_budgets parsed;  /* shared by the workers */
-    struct http_budget *parking;   /* bounds parked requests; NULL: not bounded, as in tests */
-    bool optional_mounts;          /* initialisation makes the optional mounts of modules too */
+    _Atomic bool maintenance;       /* 503 to all but health and the routes that operators need */
+    struct quota_table *quotas;     /* shared by the workers */
+    struct audit_table *audit;      /* audit devices; NULL: there are none, as in tests */
+    struct throttle ceremonies;     /* limits anonymous changes by WHO_CEREMONY */
+    struct parsed_budgets parsed;   /* shared by the workers */
+    struct http_budget *parking;    /* bounds parked requests; NULL: not bounded, as in tests */
+    bool optional_mounts;           /* initialisation makes the optional mounts of modules too */
     /* rate limits of sys/storage/raft/bootstrap, of sys/replication/dr/primary/bootstrap */
     _Atomic int64_t challenged_ms, dr_asked_ms;
-    _Atomic bool leaving;          /* the process ends soon, and probes say so; any thread */
+    _Atomic bool leaving; /* the process ends soon, and probes say so; any thread */
 };
 
 struct router_options {
@@ -197,21 +195,25 @@ struct router_options {
 
 struct router {
     struct router_options options;
+    struct route_index *index;
 };
 
+/* Statuses of route_index_new. */
+NODISCARD enum status router_init(struct router *router, const struct router_options *options,
+                                  struct reason *why);
+void router_done(struct router *router);
 /* Make a worker. `router` outlives its workers. `state` belongs to the thread of the worker; NULL:
  * only routes that need no state are served until router_worker_begin. ST_NOMEM. */
 NODISCARD enum status router_worker_new(const struct router *router, struct env *env,
                                         struct state *state, struct router_worker **ret_worker);
 /* Give a worker the state that it was made without. On its thread. */
 void router_worker_begin(struct router_worker *worker, struct state *state);
-/* Free a worker that has no request under way. NULL is allowed. */
-void router_worker_free(struct router_worker *worker);
+void router_worker_free(struct router_worker *worker); /* without requests under way; or NULL */
 struct router_host *router_worker_host(const struct router_worker *worker);
 struct state *router_worker_state(const struct router_worker *worker); /* NULL: there is none yet */
 unsigned router_worker_running(const struct router_worker *worker);    /* requests under way */
-/* Requests, also ended ones, whose records an audit device still holds. The worker cannot be freed
- * before it is 0: audit_device_close and the loop end the offers. */
+/* Requests, also ended ones, whose records an audit device still holds: 0 before the worker may be
+ * freed. audit_device_close and the loop end the offers. */
 unsigned router_worker_offers(const struct router_worker *worker);
 /* Write a member of an object for each request under way. On the worker's thread. */
 void router_worker_inflight(struct router_worker *worker, struct text_writer *w);
@@ -231,19 +233,17 @@ NODISCARD enum status router_choose(const struct router_worker *worker, const ch
                                     size_t n, struct dialect_map *ret_map, size_t *ret_unknown);
 /* The dialect of requests that no table claims, and of errors that have no request. */
 const struct dialect *router_home(const struct router_worker *worker);
-
 /* Run a request; request->respond is called once. On the thread of the worker. */
 void router_handle(struct router_worker *worker, struct router_request *request);
-/* Count a request that the front serves itself, and send `reply`. The body is freed. On the
- * thread of the worker. */
+/* Count a request that the front serves, and send `reply`, whose body is freed. On its thread. */
 void router_reply(struct router_worker *worker, struct router_request *request,
                   struct router_reply *reply);
 /* The client is told that its request takes too long. ST_UNKNOWN_OUTCOME: the request may change
  * something, or has changed something; ST_TIMEOUT: the request has changed nothing, and will not.
  * `respond` is still called; its reply is discarded. */
 enum status router_give_up(struct router_request *request);
-/* Whether the path of a request is the path of a route that may take long. *ret_upload_bytes_max is
- * the longest body of an upload that streams (ROUTE_UPLOAD), else 0. */
+/* Whether the request is for a route that may take long. *ret_upload_bytes_max: the longest body of
+ * an upload that streams (INPUT_UPLOAD), else 0. */
 bool router_is_long(struct router_worker *worker, const struct router_request *request,
                     uint64_t *ret_upload_bytes_max);
 

@@ -170,6 +170,21 @@ static void put_cluster(struct dev *dev, struct text_writer *w, unsigned node)
     text_close(w);
 }
 
+/* One directory for all nodes: a device of the state has the same path on each node. */
+static void put_audit(struct dev *dev, struct text_writer *w)
+{
+    char path[PATH_MAX + 64];
+    ASSERT(dev->dir[0] == '/');
+    (void)snprintf(path, sizeof path, "%s/audit", dev->dir); /* the text fits */
+    text_key(w, "audit");
+    text_open_object(w);
+    text_key(w, "directories");
+    text_open_list(w);
+    text_put_str(w, path);
+    text_close(w);
+    text_close(w);
+}
+
 /* Write the configuration as JSON, which can contain any path. */
 static void write_config(struct dev *dev, struct text_writer *w, unsigned node)
 {
@@ -182,6 +197,7 @@ static void write_config(struct dev *dev, struct text_writer *w, unsigned node)
     if (url != NULL)
         text_member_str(w, "api_addr", url);
     put_cluster(dev, w, node);
+    put_audit(dev, w);
     text_key(w, "listener");
     text_open_object(w);
     text_key(w, "tcp");
@@ -209,6 +225,8 @@ static bool make_node(struct dev *dev, unsigned node)
     char name[32];
     (void)snprintf(name, sizeof name, "node%u", node); /* the text fits */
     enum status st = fs_mkdir(dev->fs, name);
+    if (st == ST_OK)
+        st = fs_mkdir(dev->fs, "audit");
     write_config(dev, &w, node);
     if (st == ST_OK)
         st = buf_status(&text);

@@ -1,6 +1,7 @@
 /* Metrics of all parts of a node, gathered for each scrape. */
 #include "audit/audit_table.h"
 #include "http/client.h"
+#include "http/counters.h"
 #include "server/metrics_dr.h"
 #include "server/server.h"
 
@@ -177,6 +178,33 @@ static void http_figures(struct metric_out *out, const struct server *s)
                  "Replies by class of their status.");
     for (unsigned k = 2; k < ARRAY_LEN(classes); k++)
         metric_value(out, classes[k], c.replies[k]);
+}
+
+/* Replies that wait until their readers take them. */
+static void unread_figures(struct metric_out *out, const struct server *s)
+{
+    uint64_t clients = 0, nodes = 0, closed[UNWRITTEN_BOUNDS] = {0};
+    for (unsigned i = 0; i < s->n_workers; i++) {
+        const struct worker *w = &s->workers[i];
+        clients += tally_get(&w->for_clients.used);
+        nodes += tally_get(&w->for_nodes.used);
+        for (unsigned k = 0; k < UNWRITTEN_BOUNDS; k++)
+            closed[k] += tally_get(&w->for_clients.closed[k]) + tally_get(&w->for_nodes.closed[k]);
+    }
+    metric_start(out, "holdfast_http_unread_bytes", METRIC_GAUGE,
+                 "Memory of replies that were made and not read yet, in bytes.");
+    metric_value(out, "from=\"clients\"", clients);
+    metric_value(out, "from=\"nodes\"", nodes);
+    metric_start(out, "holdfast_http_slow_readers_closed_total", METRIC_COUNTER,
+                 "Connections closed because their unread replies took too much memory, by the "
+                 "bound: address (of one client address), token (of one token), anonymous (of all "
+                 "clients without a token), all.");
+    for (unsigned k = UNWRITTEN_FITS + 1; k < UNWRITTEN_BOUNDS; k++) {
+        char label[32];
+        (void)snprintf(label, sizeof label, "bound=\"%s\"",
+                       unwritten_bound_name(k)); /* the text fits */
+        metric_value(out, label, closed[k]);
+    }
 }
 
 static void latency_figures(struct metric_out *out, const struct router_counters *sum)
@@ -388,6 +416,7 @@ static void figures_collect(struct metric_source *source, struct metric_out *out
     process_figures(out, s);
     node_figures(out, &status);
     http_figures(out, s);
+    unread_figures(out, s);
     router_figures(out, s);
     forward_figures(out, s);
     modules_metrics(out);

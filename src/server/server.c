@@ -85,6 +85,7 @@ static void start_workers(struct server *s)
     int64_t wanted = s->config->workers != 0 ? s->config->workers : (int64_t)cpus_usable() - 1;
     unsigned n = (unsigned)MIN(MAX(wanted, 1), WORKERS_MAX);
     ASSERT(s->n_workers == 0 && !s->stopping);
+    s->n_wanted = n;
     const struct http_budget_options streams = {
         .total = n * STREAMS_MAX, .share = n * STREAMS_MAX / 2, .clients_max = n * STREAMS_MAX};
     enum status st = http_budget_init(&s->streams, s->env, &streams);
@@ -223,6 +224,7 @@ static void node_options_of(const struct config *c, struct server *s)
                    .ca_file = c->cluster.ca_file,
                    .cert_file = c->cluster.cert_file,
                    .key_file = c->cluster.key_file,
+                   .seal_mark = s->seal_mark,
                    .join_token_file = c->cluster.join_token_file,
                    .auto_join = c->cluster.auto_join,
                    .join_by_request = c->cluster.join != NULL},
@@ -286,6 +288,11 @@ static enum status open_data_dir(const struct config *c, struct reason *reason)
     return ST_IO;
 }
 
+static bool is_static(const struct config_seal *seal)
+{
+    return seal->type != NULL && strcmp(seal->type, "static") == 0;
+}
+
 /* Read the key of a static seal. A node without the key file starts and stays sealed: it keeps the
  * log and votes. The key of a disabled seal may be gone after the migration. A key that exists and
  * cannot be used is an error. */
@@ -293,7 +300,7 @@ static enum status open_seal(const struct config *c, const struct config_seal *f
                              struct seal *ret_seal, struct reason *reason)
 {
     struct reason why = {{0}};
-    if (from->type == NULL || strcmp(from->type, "static") != 0)
+    if (!is_static(from))
         return ST_OK;
     bool file = from->key_file != NULL;
     enum status st =
@@ -309,6 +316,41 @@ static enum status open_seal(const struct config *c, const struct config_seal *f
     if (st != ST_OK)
         reason_set(reason, "%s: seal: %s: %s", c->file, file ? "key_file" : "credential", why.text);
     return st;
+}
+
+/* Read the key that was in use before. It may be gone when the cluster has changed its key. */
+static enum status open_previous(const struct config *c, struct seal *ret_seal,
+                                 struct reason *reason)
+{
+    const struct config_seal *from = &c->seal;
+    struct reason why = {{0}};
+    bool file = from->previous_key_file != NULL;
+    if (!is_static(from) || (!file && from->previous_credential == NULL))
+        return ST_OK;
+    enum status st =
+        file ? seal_static_file(from->previous_key_file, from->previous_key_id, ret_seal, &why)
+             : seal_static_credential(from->previous_credential, c->file, from->previous_key_id,
+                                      ret_seal, &why);
+    if (st == ST_NOT_FOUND) {
+        trace(TRACE_WARN, "main", "seal: %s: this node does without the previous key", why.text);
+        return ST_OK;
+    }
+    if (st != ST_OK)
+        reason_set(reason, "%s: seal: %s: %s", c->file,
+                   file ? "previous_key_file" : "previous_credential", why.text);
+    return st;
+}
+
+/* Read the keys of the seals, and make the mark of the configured one. */
+static enum status open_seals(struct server *s, struct reason *reason)
+{
+    const struct config *c = s->config;
+    TRY(open_seal(c, &c->seal, &s->seal, reason));
+    TRY(open_previous(c, &s->previous_seal, reason));
+    TRY(open_seal(c, &c->former_seal, &s->former_seal, reason));
+    if (s->previous_seal.type != 0)
+        s->seal.previous = &s->previous_seal;
+    return s->seal.type != 0 ? seal_mark(&s->seal, s->seal_mark) : ST_OK;
 }
 
 /* Keep keys and tokens in memory out of core files, and from debuggers of the same user. */
@@ -330,7 +372,7 @@ static void raise_descriptors(void)
         trace(TRACE_WARN, "main", "the limit of open files could not be raised");
 }
 
-static void router_of(struct server *s)
+static enum status router_of(struct server *s, struct reason *reason)
 {
     if (gethostname(s->hostname, sizeof s->hostname - 1) != 0)
         s->hostname[0] = '\0'; /* then replies lack the host name */
@@ -358,7 +400,8 @@ static void router_of(struct server *s)
                        .every_ms = CEREMONIES_EVERY_MS,
                        .lock = PTHREAD_MUTEX_INITIALIZER},
     };
-    s->router.options = (struct router_options){.modules = server_modules, .host = &s->host};
+    const struct router_options options = {.modules = server_modules, .host = &s->host};
+    return router_init(&s->router, &options, reason);
 }
 
 /* Open the budgets for bodies above HTTP_SMALL_BODY in memory. Requests of other nodes have a
@@ -383,6 +426,12 @@ static enum status open_budgets(struct server *s)
                                                 .clients_max = waits};
     TRY(http_budget_init(&s->parking, s->env, &parking));
     s->host.parking = &s->parking;
+    const size_t conns = (size_t)s->config->max_connections;
+    const struct http_budget_options connections = {
+        .total = conns,
+        .share = MIN((size_t)s->config->max_connections_per_address, conns),
+        .clients_max = conns};
+    TRY(http_budget_init(&s->conns, s->env, &connections));
     return parsed_budgets_init(&s->host.parsed, s->env, body_max);
 }
 
@@ -394,14 +443,13 @@ static enum status server_prepare(struct server *s, struct reason *reason)
     TRY(crypto_init(&locked));
     if (!locked)
         trace(TRACE_WARN, "main", "key memory is not locked: RLIMIT_MEMLOCK is too low");
-    TRY(open_seal(s->config, &s->config->seal, &s->seal, reason));
-    TRY(open_seal(s->config, &s->config->former_seal, &s->former_seal, reason));
+    TRY(open_seals(s, reason));
     TRY(open_tls(s, reason));
     TRY(open_data_dir(c, reason));
     modules_configure(c);
     registry_settings_in(c->datacenter);
     node_options_of(c, s);
-    router_of(s);
+    TRY(router_of(s, reason));
     TRY(crypto_random(seed, sizeof seed));
     TRY(quota_table_new(seed, &s->host.quotas));
     TRY(trail_open(s, reason));
@@ -420,6 +468,7 @@ static void wind_down(struct server *s)
     for (unsigned i = 0; i < s->n_workers; i++)
         worker_drain(&s->workers[i]);
     trail_close(s);
+    trim_stop(s);
     node_stop(s->node); /* ends the proposals of workers with a status */
     for (unsigned i = 0; i < s->n_workers; i++)
         worker_stop(&s->workers[i]);
@@ -461,6 +510,7 @@ static int server_serve(struct server *s)
     if (node_start(&s->node_options, &s->node) != ST_OK)
         return EXIT_FAILURE;
     s->host.node = s->node; /* workers use it; loop_run below starts the first one */
+    trim_start(s);
     loop_run(s->env);
     wind_down(s);
     for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
@@ -493,15 +543,18 @@ int server_run(const struct config *config)
     int code = server_serve(&s);
     for (unsigned i = 0; i < ARRAY_LEN(s.tls); i++)
         tls_ctx_unref(s.tls[i]);
+    router_done(&s.router);
     audit_table_free(s.host.audit);
     quota_table_free(s.host.quotas);
     http_budget_done(&s.client_bodies);
     http_budget_done(&s.cluster_bodies);
     http_budget_done(&s.streams);
     http_budget_done(&s.parking);
+    http_budget_done(&s.conns);
     parsed_budgets_done(&s.host.parsed);
     buf_done(&s.shown);
     seal_done(&s.seal);
+    seal_done(&s.previous_seal);
     seal_done(&s.former_seal);
     memory_holder_stop();
     return code;

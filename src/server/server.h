@@ -10,11 +10,13 @@
  *   server/trail.c    the audit devices of this node
  *   server/notify.c   what systemd is told
  *   server/end.c      a line on standard error before a signal ends the process
+ *   server/trim.c     gives memory back to the system
  *   server/memory_holder.c  a process that lets the kernel close connections before it frees memory
  */
 #ifndef HOLDFAST_SERVER_SERVER_H
 #define HOLDFAST_SERVER_SERVER_H
 
+#include "audit/places.h"
 #include "base/metric.h"
 #include "base/trace.h"
 #include "config/config.h"
@@ -24,6 +26,7 @@
 #include "http/budget.h"
 #include "http/http.h"
 #include "http/proxy.h"
+#include "http/unwritten.h"
 #include "node/node.h"
 #include "router/request/dialect.h"
 
@@ -71,13 +74,16 @@ struct worker {
     struct http_client *client, *waits;
     struct forwarder forwarder;
     struct listener listeners[LISTENERS];
-    unsigned draining; /* servers that have not drained yet */
+    struct http_unwritten for_clients, for_nodes; /* replies that wait for their reader */
+    unsigned draining;                            /* servers that have not drained yet */
     struct env_task drain_task;
     struct env_task ping_task;
     struct env_task begin_task;
     struct env_task flush_task;
-    struct env_timer idle_timer; /* while draining: looks whether the router is idle */
-    struct env_timer audit_timer; /* of worker 0: follows the audit devices */
+    struct env_timer idle_timer;   /* while draining: looks whether the router is idle */
+    struct env_timer audit_timer;  /* of worker 0: follows the audit devices */
+    struct env_timer reseal_timer; /* of worker 0: looks whether the seal's key is to change */
+    bool resealing, reseal_over;   /* the request is under way; no further one is made */
     sem_t drained, flushed;
     struct reason reason; /* why the worker did not start */
 };
@@ -91,14 +97,23 @@ struct watchdog {
     struct env_task node_task;
 };
 
+/* Gives memory that is no longer used back to the system. */
+struct trim {
+    struct env_timer timer;
+    struct env_work work;
+    uint64_t highest; /* most bytes in use since memory was last given back */
+};
+
 enum { SERVER_DUTIES_MAX = 64, SERVER_SERVICES_MAX = 32 };
 
 struct server {
     const struct config *config;
     struct env *env; /* env of the main thread */
     struct node *node;
-    struct seal seal, former_seal; /* type 0: no key */
+    struct seal seal, previous_seal, former_seal; /* type 0: no key */
+    uint8_t seal_mark[SEAL_MARK_BYTES];           /* of `seal`; all zero: no key */
     struct node_options node_options;
+    struct audit_places audit_places;           /* for the table of audit devices */
     struct node_duty duties[SERVER_DUTIES_MAX]; /* duties of all modules, and the duty of leases */
     struct expiry_kinds expiry_kinds;           /* kinds of the expiry index */
     struct expiry_counts expiry_counts;         /* work of its duty */
@@ -112,10 +127,13 @@ struct server {
     struct http_budget client_bodies, cluster_bodies; /* bytes of long request bodies in memory */
     struct http_budget streams; /* number of bodies that stream to the active node */
     struct http_budget parking; /* number of requests that wait for a change */
+    struct http_budget conns;   /* number of connections of clients */
+    struct trim trim;
     struct tls_ctx *tls[CONFIG_LISTENERS_MAX];
     struct worker workers[WORKERS_MAX];
     int64_t started_ms;           /* wall clock time of the start */
     _Atomic bool ready;           /* the node has its replica; false: it waits for a join request */
+    unsigned n_wanted;            /* workers that this node will run */
     _Atomic unsigned n_workers;   /* running workers; any thread may look */
     _Atomic unsigned n_begun;     /* workers that have their state */
     _Atomic unsigned next_worker; /* next worker for a connection of the cluster port */
@@ -146,6 +164,10 @@ int server_run(const struct config *config);
 void ending_say_signals(void);
 bool ending_is_ignored(int number);
 
+/* server/trim.c. On the main thread; stop before the loop is released. */
+void trim_start(struct server *server);
+void trim_stop(struct server *server);
+
 /* server/worker.c. Drain blocks until every request has its reply; stop ends the thread. */
 NODISCARD enum status worker_start(struct server *server, struct worker *worker,
                                    struct reason *reason);
@@ -166,6 +188,11 @@ void trail_watch(struct worker *worker);
 void trail_unwatch(struct worker *worker);
 /* Write what the devices hold, when every worker has drained. Blocks. */
 void trail_close(struct server *server);
+
+/* server/reseal.c: begin to look whether the key of the seal is to change, on the first worker;
+ * stop on its thread, when a request that is under way still ends. */
+void reseal_watch(struct worker *worker);
+void reseal_unwatch(struct worker *worker);
 
 /* server/reload.c */
 void reload_all(struct server *server); /* on the main thread */

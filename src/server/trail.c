@@ -8,6 +8,7 @@ static enum status declare(struct server *s, const struct config_audit *from, st
 {
     CLEANUP(arena_done) struct arena arena = {0};
     struct reason why = {{0}};
+    ASSERT(from->type != NULL && from->path != NULL);
     struct audit_entry entry = {
         .type = from->type, .description = from->description, .options = from->options};
     enum status st = mount_path(&arena, from->path, &entry.path, &why);
@@ -25,8 +26,13 @@ static enum status declare(struct server *s, const struct config_audit *from, st
 
 enum status trail_open(struct server *s, struct reason *reason)
 {
-    ASSERT(s->host.audit == NULL);
-    TRY(audit_table_new(s->config->data_dir, &s->host.audit));
+    ASSERT(s->host.audit == NULL && s->config != NULL);
+    const struct config_audit_rules *rules = &s->config->audit_rules;
+    s->audit_places = (struct audit_places){.data_dir = s->config->data_dir,
+                                            .directories = rules->directories.items,
+                                            .n = rules->directories.n,
+                                            .prefix = rules->allow_prefix};
+    TRY(audit_table_new(&s->audit_places, &s->host.audit));
     for (unsigned i = 0; i < s->config->n_audits; i++)
         TRY(declare(s, &s->config->audits[i], reason));
     return ST_OK;

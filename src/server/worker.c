@@ -21,8 +21,9 @@ enum {
 };
 
 enum {
-    WAITS_MAX = 4096,  /* requests of a plain standby that wait on the active node */
-    IDLE_LOOK_MS = 10, /* while draining */
+    UNREAD_PART_MIN = 1024 * 1024, /* least memory of a worker for replies that wait */
+    WAITS_MAX = 4096,              /* requests of a plain standby that wait on the active node */
+    IDLE_LOOK_MS = 10,             /* while draining */
 };
 
 static uint32_t ms_of(int64_t s)
@@ -112,6 +113,8 @@ static enum status listen_on(struct worker *w, unsigned i)
         .ctx = &w->listeners[i].handler,
         .limits = &limits,
         .budget = &w->server->client_bodies,
+        .all_conns = &w->server->conns,
+        .unwritten = &w->for_clients,
         .proxy = &w->listeners[i].proxy,
         .forwarders = config->forwarders,
         .n_forwarders = config->x_forwarded_for_authorized_addrs.n,
@@ -147,14 +150,16 @@ static enum status serve_unauthenticated(struct worker *w)
                                        "sys/replication/dr/primary/bootstrap", NULL};
     struct listener *unauthenticated = &w->listeners[LISTENER_UNAUTHENTICATED];
     struct http_limits limits = http_limits_default;
-    unauthenticated->handler = (struct front_http){
-        .worker = w->router, .forwarder = &w->forwarder, .only = only};
+    unauthenticated->handler =
+        (struct front_http){.worker = w->router, .forwarder = &w->forwarder, .only = only};
     limits.connections_max = UNAUTHENTICATED_MAX;
     limits.connections_share = UNAUTHENTICATED_SHARE;
     limits.body_bytes_max = UNAUTHENTICATED_BODY_MAX;
     limits.header_ms = limits.idle_ms = UNAUTHENTICATED_PATIENCE_MS;
-    struct http_server_options options = {
-        .handler = &front_http_handler, .ctx = &unauthenticated->handler, .limits = &limits};
+    struct http_server_options options = {.handler = &front_http_handler,
+                                          .ctx = &unauthenticated->handler,
+                                          .limits = &limits,
+                                          .unwritten = &w->for_clients};
     return http_server_start(w->env, &options, &unauthenticated->http, &w->reason);
 }
 
@@ -165,10 +170,21 @@ static enum status open_state(struct worker *w)
     return state_new(w->env, &w->log, node_barrier(node), &w->state);
 }
 
+/* Each worker has its part of the node's memory for replies: a worker closes its own connections
+ * alone. */
+static enum status bound_replies(struct worker *w)
+{
+    const struct server *s = w->server;
+    uint64_t part = MAX(s->config->unread_bytes_max / s->n_wanted, (uint64_t)UNREAD_PART_MIN);
+    TRY(http_unwritten_init(&w->for_clients, w->env, (size_t)part));
+    return http_unwritten_init(&w->for_nodes, w->env, (size_t)part);
+}
+
 static enum status worker_serve(struct worker *w)
 {
     struct server *s = w->server;
     ASSERT(s->config->n_listeners <= CONFIG_LISTENERS_MAX);
+    TRY(bound_replies(w));
     if (s->ready)
         TRY(open_state(w));
     TRY(router_worker_new(&s->router, w->env, w->state, &w->router));
@@ -192,12 +208,14 @@ static enum status worker_serve(struct worker *w)
     struct http_server_options options = {.handler = &front_http_handler,
                                           .ctx = &cluster->handler,
                                           .limits = &limits,
-                                          .budget = &s->cluster_bodies};
+                                          .budget = &s->cluster_bodies,
+                                          .unwritten = &w->for_nodes};
     TRY(http_server_start(w->env, &options, &cluster->http, &w->reason));
     TRY(serve_unauthenticated(w));
     for (unsigned i = 0; i < s->config->n_listeners; i++)
         TRY(listen_on(w, i));
     trail_watch(w);
+    reseal_watch(w);
     return ST_OK;
 }
 
@@ -213,6 +231,8 @@ static void release(struct worker *w)
 {
     for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
         http_server_free(w->listeners[i].http);
+    http_unwritten_done(&w->for_clients);
+    http_unwritten_done(&w->for_nodes);
     router_worker_free(w->router);
     http_client_free(w->client);
     http_client_free(w->waits);
@@ -232,8 +252,8 @@ static void on_idle_timer(struct env_timer *timer)
 static void on_waits_closed(void *ctx)
 {
     struct worker *w = ctx;
-    ASSERT(router_worker_running(w->router) == 0);
-    if (!router_worker_idle(w->router)) {
+    ASSERT(w->resealing || router_worker_running(w->router) == 0);
+    if (w->resealing || !router_worker_idle(w->router)) {
         w->idle_timer = (struct env_timer){.fire = on_idle_timer};
         env_timer_set(w->env, &w->idle_timer, env_mono_ms(w->env) + IDLE_LOOK_MS);
         return;
@@ -264,6 +284,7 @@ static void on_drain(struct env_task *task)
     struct worker *w = CONTAINER_OF(task, struct worker, drain_task);
     ASSERT(w->draining == 0); /* a worker drains once */
     trail_unwatch(w);
+    reseal_unwatch(w);
     router_worker_leave(w->router);
     for (unsigned i = 0; i < ARRAY_LEN(w->listeners); i++)
         w->draining += w->listeners[i].http != NULL;

@@ -151,6 +151,10 @@ static enum status check_seal(struct restoring *r)
     TRY(seal_info_read(buf_bytes(&r->core[CORE_SEAL]), &theirs));
     if (theirs.type == ours.type && strcmp(theirs.id, ours.id) == 0)
         return ST_OK;
+    /* the previous key: the active node wraps the root key by the present one again */
+    if (r->snapshot->seal != NULL &&
+        seal_check(r->snapshot->seal, buf_bytes(&r->core[CORE_SEAL]), NULL) == ST_OK)
+        return ST_OK;
     reason_set(&why,
                "it was saved under another seal, '%s'; nodes that start after the restore need "
                "that seal; snapshot-force takes it all the same",

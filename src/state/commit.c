@@ -143,15 +143,17 @@ static enum status follow_restored(const struct state_txn *txn, uint64_t restore
     return st == ST_CORRUPT ? ST_SEALED : st; /* the restored keys do not open here */
 }
 
-static enum status changes_encode(const struct state_txn *txn, struct state_commit *c)
+static enum status changes_encode(struct state_txn *txn, struct state_commit *c)
 {
     CLEANUP(rlog_txn_done) struct rlog_txn_builder b = {0};
 
-    uint64_t restored = core_restored(&txn->pin);
-    TRY(follow_restored(txn, restored));
+    ASSERT(txn->open);
+    ASSERT(txn->status == ST_OK);
+    const struct state_replaced *replaced = txn_replaced(txn);
+    TRY(follow_restored(txn, replaced->version));
     changes_reserve(txn, &b);
-    rlog_txn_need_key(&b, BYTES(STATE_RESTORED), core_modified(&txn->pin, BYTES(STATE_RESTORED)));
-    rlog_txn_need_key(&b, BYTES(STATE_SYNCED), core_modified(&txn->pin, BYTES(STATE_SYNCED)));
+    rlog_txn_need_key(&b, BYTES(STATE_RESTORED), replaced->restored);
+    rlog_txn_need_key(&b, BYTES(STATE_SYNCED), replaced->synced);
     add_reads(txn, &b);
     TRY(add_writes(txn, &b));
     if (txn->more != NULL)

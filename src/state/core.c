@@ -21,12 +21,23 @@ uint64_t core_modified(const struct store_pin *pin, struct bytes key)
     return store_get(pin, key, &item) == ST_OK ? item.modified : 0;
 }
 
+struct state_replaced core_replaced(const struct store_pin *pin)
+{
+    struct store_item item;
+    int64_t synced = 0; /* absent: no primary's state replaced this cluster's */
+    struct state_replaced found = {.restored = core_modified(pin, BYTES(STATE_RESTORED))};
+    if (store_get(pin, BYTES(STATE_SYNCED), &item) == ST_OK) {
+        found.synced = item.modified;
+        if (text_int_parse(item.value, &synced) != ST_OK || synced < 0)
+            synced = 0;
+    }
+    found.version = MAX(found.restored, (uint64_t)synced);
+    return found;
+}
+
 uint64_t core_restored(const struct store_pin *pin)
 {
-    int64_t synced = 0;
-    if (text_int_parse(value_at(pin, STATE_SYNCED), &synced) != ST_OK || synced < 0)
-        synced = 0; /* absent: no primary's state replaced this cluster's */
-    return MAX(core_modified(pin, BYTES(STATE_RESTORED)), (uint64_t)synced);
+    return core_replaced(pin).version;
 }
 
 /* The stored seal that the nodes of this cluster open. */
@@ -149,7 +160,7 @@ static enum status compare_key(const struct store_pin *pin, struct barrier_ciphe
     if (st == ST_OK)
         st = check_recovery(bytes_of(plain, n), key);
     mem_wipe(plain, sizeof plain);
-    return st;
+    return st == ST_NOT_FOUND ? ST_CORRUPT : st; /* not: there is no recovery key */
 }
 
 enum status state_check_recovery(struct store *store, struct env *env, const struct seal *seal,

@@ -187,6 +187,7 @@ static struct barrier_records source_records(const struct state_dr_source *s)
 
 struct adopting {
     const struct state_dr_adopt *in;
+    const struct seal *own; /* seal key that wraps the own seal; NULL: key shares */
     struct barrier *theirs; /* unsealed with the primary's records */
     struct buf seal, ring, link;
     uint8_t recovery[STATE_RECOVERY_MAX + BARRIER_OVERHEAD];
@@ -233,7 +234,18 @@ static enum status open_recovery(struct adopting *a, struct reason *reason)
     enum status st =
         barrier_decrypt(cipher, BYTES(STATE_RECOVERY_KEY), stored, a->recovery, &a->recovery_len);
     barrier_cipher_free(cipher);
-    return st;
+    return st == ST_NOT_FOUND ? ST_CORRUPT : st; /* the ring came with the record */
+}
+
+/* The configured seal key that adopt wraps by: the previous one while this cluster is under it. */
+static const struct seal *own_key(const struct store_pin *pin, const struct seal *configured)
+{
+    struct core_records core;
+    struct seal_info info;
+    core_read(pin, &core);
+    bool known = seal_info_read(core.records.seal, &info) == ST_OK;
+    const struct seal *present = known ? seal_named(configured, info.id) : NULL;
+    return present != NULL ? present : configured;
 }
 
 static enum status make_records(struct adopting *a, struct bytes link_name, struct reason *reason)
@@ -241,7 +253,7 @@ static enum status make_records(struct adopting *a, struct bytes link_name, stru
     const struct state_dr_adopt *in = a->in;
     const struct wrap wrap = {.barrier = a->theirs,
                               .env = in->env,
-                              .own = in->own,
+                              .own = a->own,
                               .shared = buf_bytes(&in->source->seal),
                               .recovery = bytes_of(a->recovery, a->recovery_len)};
     const struct barrier_link_head head = {link_name, MAX(in->now_ms, 0)};
@@ -270,7 +282,7 @@ static void put_records(const struct adopting *a, struct bytes link_name, uint64
 static enum status adopt_at(const struct store_pin *pin, const struct state_dr_adopt *in,
                             struct rlog_txn_builder *out, struct reason *reason)
 {
-    CLEANUP(adopting_done) struct adopting a = {.in = in};
+    CLEANUP(adopting_done) struct adopting a = {.in = in, .own = own_key(pin, in->own)};
     char room[SUPERSEDED_NAME_MAX];
     struct bytes name = superseded_name(pin, BYTES(BARRIER_LOCAL_LINKS), room);
     ASSERT(in->version != 0);
@@ -317,17 +329,19 @@ enum status state_dr_demote(struct state_txn *txn)
     return state_put_raw(txn, BYTES(STATE_DR_SEAL), seal.value);
 }
 
-/* Fill a wrap as this transaction sees the records. `own` is the configured seal; `info` says which
- * seal this cluster has. ST_INVALID with a reason: the node is configured for another one. */
-static enum status wrap_read(struct state_txn *txn, const struct seal *own,
+/* Fill a wrap as this transaction sees the records. `info` says which seal this cluster has.
+ * ST_INVALID with a reason: the node is configured for another one. */
+static enum status wrap_read(struct state_txn *txn, const struct seal *configured,
                              const struct seal_info *info, struct wrap *ret, struct reason *reason)
 {
     struct state_value seal, recovery = {.modified = 0};
-    if (info->type == SEAL_STATIC && (own == NULL || strcmp(own->id, info->id) != 0)) {
+    const struct seal *own = seal_named(configured, info->id);
+    if (info->type == SEAL_STATIC && own == NULL) {
         reason_set(reason,
                    "this cluster is sealed by the key '%s', and this node is configured for %s%s; "
                    "start it with that key, or move the seal first",
-                   info->id, own != NULL ? "the key " : "key shares", own != NULL ? own->id : "");
+                   info->id, configured != NULL ? "the key " : "key shares",
+                   configured != NULL ? configured->id : "");
         return ST_INVALID;
     }
     TRY(rekey_read(txn));
@@ -449,10 +463,10 @@ enum status state_dr_upkeep(struct state_txn *txn, const struct seal *own, int64
     return st == ST_INVALID && ret_keys->why.text[0] != '\0' ? ST_OK : st;
 }
 
-enum status dr_migrate(struct state_txn *txn, const struct seal *target, struct bytes key)
+/* Stage the own seal, made by `target`; NULL: by key shares, with the recovery key `key`. */
+static enum status own_stage(struct state_txn *txn, const struct seal *target, struct bytes key)
 {
     struct state_value seal;
-    ASSERT(key.len == STATE_RECOVERY_BYTES);
     TRY(rekey_read(txn));
     TRY(state_get_raw(txn, BYTES(BARRIER_SEAL), &seal));
     const struct wrap wrap = {.barrier = txn->state->barrier,
@@ -462,4 +476,16 @@ enum status dr_migrate(struct state_txn *txn, const struct seal *target, struct 
                               .recovery = key};
     TRY(stage_wrap(txn, &wrap, STATE_DR_SEAL, NULL));
     return stage_local_ring(txn, env_wall_ms(txn->state->env)); /* both under one root key */
+}
+
+enum status dr_migrate(struct state_txn *txn, const struct seal *target, struct bytes key)
+{
+    ASSERT(key.len == STATE_RECOVERY_BYTES);
+    return own_stage(txn, target, key);
+}
+
+enum status dr_rewrap(struct state_txn *txn, const struct seal *target)
+{
+    ASSERT(target->type == SEAL_STATIC);
+    return own_stage(txn, target, (struct bytes){0});
 }

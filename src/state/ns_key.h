@@ -12,6 +12,7 @@
  *   s/ns/ID/config/NAME      a setting of the cluster
  *   s/ns/ID/policy/NAME      a policy; auth/policy.h. registry-policy/ is of auth/registry
  *   s/ns/ID/registry/…       the last bootstrap of the registry's tokens
+ *   s/ns/ID/sched-…          the scheduler: api/scheduler/sched_record.h
  *
  * Two indexes are of all namespaces, so that background work finds what is due without a walk over
  * the namespaces: s/expire/ and s/unfinished/ (lease/expiry.h, with the keys of builds before).

@@ -72,6 +72,22 @@ enum status state_reseal(struct state_txn *txn, const struct seal *seal)
     return state_put_raw(txn, BYTES(BARRIER_SEAL), buf_bytes(&record));
 }
 
+enum status state_rewrap(struct state_txn *txn, const struct seal *key)
+{
+    struct seal_info info;
+    struct seal seal = *key; /* the caller keeps the key */
+
+    ASSERT(key->type == SEAL_STATIC);
+    TRY(state_seal_read(txn, &info));
+    ASSERT(info.type == SEAL_STATIC);
+    enum status own = dr_has_own_seal(txn);
+    if (own != ST_NOT_FOUND)
+        return own == ST_OK ? dr_rewrap(txn, key) : own;
+    seal.shares = (uint8_t)info.shares;
+    seal.threshold = (uint8_t)info.threshold;
+    return state_reseal(txn, &seal);
+}
+
 /* The recovery key exists exactly while the seal is static. */
 static enum status recovery_stage(struct state_txn *txn, enum seal_type type, struct bytes key)
 {

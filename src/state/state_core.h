@@ -71,6 +71,10 @@ NODISCARD enum status state_learn_key(struct state_txn *txn, struct bytes key);
 NODISCARD enum status state_rekey(struct state_txn *txn, const struct seal *seal, int64_t time_ms);
 /* Stage the same root key wrapped anew. As state_rekey. */
 NODISCARD enum status state_reseal(struct state_txn *txn, const struct seal *seal);
+/* Stage the same root key wrapped by another key of a static seal, `key`; the stored seal is static
+ * too. Shares and recovery key stay. On a DR secondary, the secondary's own seal is wrapped. As
+ * state_reseal. */
+NODISCARD enum status state_rewrap(struct state_txn *txn, const struct seal *key);
 /* Stage the move of the cluster to another seal: the same root key wrapped by the new seal, and the
  * recovery key stored or deleted, in one transaction. The shares stay valid: with a static seal
  * they are shares of the recovery key, without they are key shares. The stored seal changes, so

@@ -9,7 +9,8 @@ struct state {
     struct state_log *log;
     struct barrier *barrier;
     struct barrier_cipher *cipher;
-    uint64_t seed;                              /* seed of the heights in skip lists */
+    uint64_t keyed; /* generation whose keys the barrier has, or later ones */
+    uint64_t seed;  /* seed of the heights in skip lists */
     struct state_upkeep *upkeep[BARRIER_RINGS]; /* renewal under way; NULL: none */
     bool closing;                               /* the replica may be gone */
     bool freed; /* state_free was called; the last renewal frees the memory */
@@ -47,8 +48,9 @@ NODISCARD enum status state_decrypt(struct state *state, struct barrier_cipher *
 /* barrier_follow with the records of a pinned version. */
 NODISCARD enum status core_follow(const struct store_pin *pin, struct barrier *barrier);
 
-/* The version that last replaced the whole replicated state, by a restore or from a DR primary; 0:
- * none did. */
+/* The replacements of the whole replicated state, at a pinned version. */
+struct state_replaced core_replaced(const struct store_pin *pin);
+/* The member `version` of it. */
 uint64_t core_restored(const struct store_pin *pin);
 /* The version that last changed a key; 0: the key is absent. */
 uint64_t core_modified(const struct store_pin *pin, struct bytes key);
@@ -61,8 +63,13 @@ NODISCARD enum status rekey_read(struct state_txn *txn);
  * that its own seal is the only one to change; ST_NOT_FOUND: neither. Else as state_exists. */
 NODISCARD enum status dr_has_own_seal(struct state_txn *txn);
 /* state_migrate for such a cluster, after the checks. */
+/* state_rewrap of the own seal. */
+NODISCARD enum status dr_rewrap(struct state_txn *txn, const struct seal *target);
 NODISCARD enum status dr_migrate(struct state_txn *txn, const struct seal *target,
                                  struct bytes key);
+
+/* core_replaced of the pinned version, read once. */
+const struct state_replaced *txn_replaced(struct state_txn *txn);
 
 /* Record a read as a precondition. ST_NOMEM, kept in the transaction too. */
 NODISCARD enum status txn_note_key(struct state_txn *txn, struct bytes key, uint64_t version);

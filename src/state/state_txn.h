@@ -22,11 +22,19 @@ struct state_read;
 struct state_op;
 
 /* Embedded in a request. The fields are not for handlers. */
+/* The replacements of the whole replicated state, by a restore or from a DR primary. */
+struct state_replaced {
+    uint64_t version;          /* of the last replacement; 0: there was no replacement */
+    uint64_t restored, synced; /* versions of the records of restores and of syncs; 0: no record */
+};
+
 struct state_txn {
     struct state *state;
     struct barrier_cipher *cipher;
     struct arena *arena;
     struct store_pin pin;
+    struct state_replaced replaced; /* at the pinned version, if it is known */
+    bool replaced_known;
     struct state_set keys, prefixes; /* keys and prefixes that were read, and their versions */
     struct state_item *first_key, *last_key; /* the keys in the order in which they were read */
     struct state_set writes, drops;          /* staged keys; staged deletions of whole prefixes */
@@ -35,7 +43,7 @@ struct state_txn {
     uint16_t feature;   /* level that state_has_feature found reached; 0: none */
     enum status status; /* first failure; the transaction then cannot commit */
     bool open, confirmed;
-    bool read_only; /* reads are not recorded */
+    bool read_only;                /* reads are not recorded */
     const struct state_more *more; /* operations besides those of handlers; NULL: none */
 };
 
@@ -112,8 +120,8 @@ NODISCARD enum status state_delete(struct state_txn *txn, struct bytes key);
  * state_put. */
 NODISCARD enum status state_delete_prefix(struct state_txn *txn, struct bytes prefix);
 
-/* Operations that are no writes of keys: those on a staged tree, and those of a cluster that follows
- * another. `add` appends them behind the writes when the commit is encoded. */
+/* Operations that are no writes of keys: those on a staged tree, and those of a cluster that
+ * follows another. `add` appends them behind the writes when the commit is encoded. */
 struct state_more {
     void (*add)(const struct state_more *more, struct rlog_txn_builder *b);
 };
@@ -214,9 +222,16 @@ void state_walk_skip(struct state_walk *walk, struct bytes skip);
 uint64_t state_count(const struct state_txn *txn, struct bytes prefix);
 
 /* Decrypt into the arena a ciphertext that barrier_encrypt made for `key` and that is not stored at
- * `key`: a retained piece or a bearer. ST_SEALED, ST_CORRUPT, ST_NOMEM. */
+ * `key`: a retained piece or a bearer. ST_SEALED, ST_NOMEM, ST_BUSY. ST_CORRUPT: as the keys are,
+ * which became a read (state_need_keys). */
 NODISCARD enum status state_open(struct state_txn *txn, struct bytes key, struct bytes sealed,
                                  struct bytes *ret_plain);
+/* Call before a refusal that rests on the keys of this node: something did not open, or nothing is
+ * stored under a name that the salt makes. The key rings become a read of the transaction, so the
+ * refusal is confirmed only if no newer ring could have opened it (PROTOCOL R2). ST_OK: refuse.
+ * ST_BUSY: the node has the keys of the state before or after a restore, so the refusal would mean
+ * nothing. ST_SEALED, ST_NOMEM. */
+NODISCARD enum status state_need_keys(struct state_txn *txn);
 
 /* Read and stage values that the rings do not encrypt: the barrier's own records below core/. Such
  * a put is allowed even while the state is full. */

@@ -14,6 +14,31 @@ bool state_key_valid(struct bytes key)
     return rlog_txn_key_valid(key);
 }
 
+const struct state_replaced *txn_replaced(struct state_txn *txn)
+{
+    if (!txn->replaced_known)
+        txn->replaced = core_replaced(&txn->pin);
+    txn->replaced_known = true;
+    ASSERT(txn->replaced.version >= txn->replaced.restored);
+    return &txn->replaced;
+}
+
+/* The raft thread publishes a restored state before it takes over the keys of that state. Take them
+ * over before a transaction opens values with the keys of the former state, or makes names with the
+ * former salt. */
+static void take_keys(struct state_txn *txn)
+{
+    struct state *state = txn->state;
+    struct barrier *barrier = state->barrier;
+    ASSERT(txn->pin.store != NULL);
+    if (txn->pin.generation == state->keyed || barrier_is_sealed(barrier))
+        return;
+    /* after a failure the raft thread seals the node, and values that do not open are refused */
+    if (barrier_restored(barrier) >= txn_replaced(txn)->version ||
+        core_follow(&txn->pin, barrier) == ST_OK)
+        state->keyed = txn->pin.generation;
+}
+
 enum status state_begin(struct state *state, struct arena *arena, const struct state_read *read,
                         struct state_txn *ret_txn)
 {
@@ -25,6 +50,7 @@ enum status state_begin(struct state *state, struct arena *arena, const struct s
         .confirmed = read != NULL,
     };
     TRY(store_pin(state->log->store, "request", PIN_DEADLINE_MS, &ret_txn->pin));
+    take_keys(ret_txn);
     ret_txn->open = true;
     return ST_OK;
 }
@@ -97,6 +123,8 @@ bool txn_still_holds(const struct state_txn *txn, const struct store_pin *pin)
 
     if (pin->generation == txn->pin.generation)
         return true;
+    if (core_restored(pin) != core_restored(&txn->pin))
+        return false; /* another state: its versions may be the same, its values and keys not */
     SET_FOR (item, &txn->prefixes)
         if (store_newest(pin, item->key) > item->version)
             return false;
@@ -108,16 +136,30 @@ bool txn_still_holds(const struct state_txn *txn, const struct store_pin *pin)
     return true;
 }
 
+static enum status follow_newest(struct state *state)
+{
+    enum status st = state_follow(state->log->store, state->barrier);
+    return st == ST_CORRUPT ? ST_SEALED : st; /* the cluster has keys that do not open here */
+}
+
 enum status state_decrypt(struct state *state, struct barrier_cipher *cipher, struct bytes key,
                           struct bytes stored, uint8_t *out, size_t *ret_len)
 {
     enum status st = barrier_decrypt(cipher, key, stored, out, ret_len);
     if (st == ST_NOT_FOUND) { /* a term that another node made */
-        st = state_follow(state->log->store, state->barrier);
-        if (st == ST_OK)
-            st = barrier_decrypt(cipher, key, stored, out, ret_len);
+        TRY(follow_newest(state));
+        st = barrier_decrypt(cipher, key, stored, out, ret_len);
     }
     return st == ST_NOT_FOUND ? ST_CORRUPT : st;
+}
+
+/* Whether the barrier has the keys of the state that the transaction pinned, and not those of a
+ * state before or after a restore. */
+static bool keys_are_pinned(const struct state_txn *txn)
+{
+    struct state *state = txn->state;
+    return txn->cipher != state->cipher || /* the new keys of an initialisation */
+           barrier_restored(state->barrier) == core_restored(&txn->pin);
 }
 
 static enum status open_head(struct state_txn *txn, struct arena *arena, struct bytes key,
@@ -127,7 +169,8 @@ static enum status open_head(struct state_txn *txn, struct arena *arena, struct 
     uint8_t *out = arena_alloc(arena, head.len);
     if (out == NULL)
         return ST_NOMEM;
-    TRY(state_decrypt(txn->state, txn->cipher, key, head, out, &n));
+    enum status st = state_decrypt(txn->state, txn->cipher, key, head, out, &n);
+    TRY(st == ST_CORRUPT && !keys_are_pinned(txn) ? ST_BUSY : st);
     ASSERT(n <= head.len);
     *ret_value = bytes_of(out, n);
     return ST_OK;
@@ -260,7 +303,19 @@ enum status state_open(struct state_txn *txn, struct bytes key, struct bytes sea
     ASSERT(txn->open);
     if (sealed.len < BARRIER_OVERHEAD)
         return ST_CORRUPT;
-    return txn_open_value(txn, txn->arena, key, sealed, ret_plain);
+    enum status st = txn_open_value(txn, txn->arena, key, sealed, ret_plain);
+    if (st == ST_CORRUPT)
+        TRY(state_need_keys(txn));
+    return st;
+}
+
+enum status state_need_keys(struct state_txn *txn)
+{
+    static const char *const rings[] = {BARRIER_KEYRING, BARRIER_LOCAL_KEYRING};
+    ASSERT(txn->open);
+    for (size_t i = 0; i < ARRAY_LEN(rings); i++)
+        TRY(txn_note_key(txn, bytes_str(rings[i]), core_modified(&txn->pin, bytes_str(rings[i]))));
+    return keys_are_pinned(txn) ? ST_OK : ST_BUSY;
 }
 
 uint64_t state_version(const struct state_txn *txn)

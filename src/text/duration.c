@@ -93,6 +93,16 @@ enum status text_duration_parse(struct bytes text, int64_t *ret_ns)
     return ST_OK;
 }
 
+enum status text_seconds_parse(struct bytes text, int64_t *ret_s)
+{
+    int64_t ns;
+    TRY(text_duration_parse(text, &ns));
+    if (ns % SECOND != 0)
+        return ST_INVALID;
+    *ret_s = ns / SECOND;
+    return ST_OK;
+}
+
 /* Write n / per as a decimal number without trailing zeros in the fraction, then the unit. `per` is
  * a power of ten. */
 static void put_decimal(struct buf *out, int64_t n, int64_t per, const char *unit)

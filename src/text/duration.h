@@ -10,6 +10,10 @@
  * years). */
 NODISCARD enum status text_duration_parse(struct bytes text, int64_t *ret_ns);
 
+/* As text_duration_parse, in whole seconds: a fraction of a second is ST_INVALID. Cut off, "500ms"
+ * would become 0, which often means no limit. */
+NODISCARD enum status text_seconds_parse(struct bytes text, int64_t *ret_s);
+
 /* Write a duration ≥ 0 in Go's form: "0s", "250ms", "1h30m0s". */
 void text_duration_put(struct buf *out, int64_t ns);
 

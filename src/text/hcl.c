@@ -476,9 +476,18 @@ static enum status hcl_read_items(struct hcl_reader *r, struct text_value *objec
     return check_names(r, object);
 }
 
-enum status text_hcl_parse(struct arena *arena, struct bytes text,
+/* The text without the byte order mark that some editors write first. */
+static struct bytes without_mark(struct bytes text)
+{
+    static const uint8_t mark[] = {0xEF, 0xBB, 0xBF};
+    return bytes_has_prefix(text, bytes_of(mark, sizeof mark)) ? bytes_from(text, sizeof mark)
+                                                               : text;
+}
+
+enum status text_hcl_parse(struct arena *arena, struct bytes given,
                            const struct text_value **ret_value, struct reason *reason)
 {
+    struct bytes text = without_mark(given);
     struct hcl_reader r = {.arena = arena,
                            .at = text.data,
                            .end = text.len != 0 ? text.data + text.len : text.data,

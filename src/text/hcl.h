@@ -6,7 +6,8 @@
  *
  * An attribute's name occurs once in an object; a block's name may be repeated. If the first
  * character after spaces is '{', the text is read as JSON: blocks are then objects or lists of
- * objects, and the tree is the same. "${" in a string has no special meaning. */
+ * objects, and the tree is the same. "${" in a string has no special meaning. A byte order mark at
+ * the start is skipped. */
 #ifndef HOLDFAST_TEXT_HCL_H
 #define HOLDFAST_TEXT_HCL_H
 

@@ -77,8 +77,8 @@ static enum status to_string(struct decoder *d, const struct text_value *v, cons
 static enum status to_int(struct decoder *d, const struct text_value *v, int64_t *ret_n)
 {
     bool text = v->kind == TEXT_STRING || v->kind == TEXT_NUMBER;
-    if (v->kind == TEXT_BOOL || (v->kind == TEXT_STRING && v->text.len == 0)) {
-        *ret_n = v->kind == TEXT_BOOL && v->truth;
+    if (v->kind == TEXT_BOOL) {
+        *ret_n = v->truth;
         return ST_OK;
     }
     return text && text_int_parse(v->text, ret_n) == ST_OK ? ST_OK : refuse(d, v, "a whole number");
@@ -86,12 +86,10 @@ static enum status to_int(struct decoder *d, const struct text_value *v, int64_t
 
 static enum status to_duration(struct decoder *d, const struct text_value *v, int64_t *ret_s)
 {
-    int64_t ns;
     bool text = v->kind == TEXT_STRING || v->kind == TEXT_NUMBER;
-    if (!text || text_duration_parse(v->text, &ns) != ST_OK)
-        return refuse(d, v, "a duration such as 90 or \"1h30m\"");
-    *ret_s = ns / 1000000000;
-    return ST_OK;
+    return text && text_seconds_parse(v->text, ret_s) == ST_OK
+               ? ST_OK
+               : refuse(d, v, "a duration in whole seconds such as 90 or \"1h30m\"");
 }
 
 static enum status to_size(struct decoder *d, const struct text_value *v, uint64_t *ret_bytes)
@@ -102,7 +100,9 @@ static enum status to_size(struct decoder *d, const struct text_value *v, uint64
                : refuse(d, v, "a size such as 4096 or \"64MiB\"");
 }
 
-/* Split "a, b,c" at the commas. Parts lose the spaces around them; empty parts are left out. */
+/* Split "a, b,c" at the commas. Parts lose the spaces around them; empty parts are left out. A
+ * string of nothing but commas and spaces is refused: the list that it would give, an empty one,
+ * often means no limit. */
 static enum status split_strings(struct decoder *d, const char *text, struct field_strings *ret)
 {
     size_t room = 1;
@@ -125,8 +125,13 @@ static enum status split_strings(struct decoder *d, const char *text, struct fie
         }
         p += len;
         if (*p == '\0')
-            return ST_OK;
+            break;
     }
+    if (ret->n == 0 && text[0] != '\0') {
+        reason_set(d->why, "a list of strings is expected, not commas and spaces alone");
+        return ST_INVALID;
+    }
+    return ST_OK;
 }
 
 static enum status to_strings(struct decoder *d, const struct text_value *v,
@@ -227,6 +232,8 @@ static enum status decode_field(struct decoder *d, const struct field *f,
                                 const struct text_value *v, char *out)
 {
     void *at = out + f->offset;
+    if (f->exact && (v->kind == TEXT_BOOL || (v->text.len == 0 && f->kind != FIELD_STRING)))
+        return refuse(d, v, f->kind == FIELD_INT ? "a whole number" : "a duration or a number");
     switch (f->kind) {
     case FIELD_STRING: return to_string(d, v, at);
     case FIELD_BOOL: return text_to_bool(v, at) == ST_OK ? ST_OK : refuse(d, v, "true or false");
@@ -270,6 +277,16 @@ static bool find_field(const struct schema *schema, const struct field *f,
     return true;
 }
 
+/* Whether the value says no more than that the field is not given. */
+static bool is_blank(const struct field *f, const struct text_value *v)
+{
+    if (v->kind == TEXT_NULL)
+        return f->kind != FIELD_VALUE;
+    bool scalar = f->kind == FIELD_BOOL || f->kind == FIELD_INT || f->kind == FIELD_DURATION ||
+                  f->kind == FIELD_SIZE;
+    return scalar && !f->exact && v->kind == TEXT_STRING && v->text.len == 0;
+}
+
 static enum status decode_one(struct decoder *d, const struct schema *schema, const struct field *f,
                               const struct text_value *object, char *out, uint32_t *ret_line)
 {
@@ -284,7 +301,7 @@ static enum status decode_one(struct decoder *d, const struct schema *schema, co
         return ST_INVALID;
     }
     *ret_line = v != NULL ? v->line : *ret_line;
-    if (v != NULL && v->kind == TEXT_NULL && f->kind != FIELD_VALUE)
+    if (v != NULL && is_blank(f, v))
         v = NULL;
     if (f->has != 0)
         *(bool *)(void *)(out + f->has) = v != NULL;
@@ -354,19 +371,22 @@ enum status schema_decode(const struct schema *schema, const struct text_value *
     return ST_OK;
 }
 
+const struct field *schema_field(const struct schema *schema, struct bytes name)
+{
+    for (size_t i = 0; i < schema->n; i++)
+        if (is_named(schema, &schema->fields[i], name))
+            return &schema->fields[i];
+    return NULL;
+}
+
 const struct text_value *schema_unknown(const struct schema *schema,
                                         const struct text_value *object,
                                         const struct text_value *after)
 {
     const struct text_value *member = after != NULL ? after->next : object->first;
-    for (; member != NULL; member = member->next) {
-        size_t i = 0;
-        while (i < schema->n && !is_named(schema, &schema->fields[i], member->name))
-            i++;
-        if (i == schema->n)
-            return member;
-    }
-    return NULL;
+    while (member != NULL && schema_field(schema, member->name) != NULL)
+        member = member->next;
+    return member;
 }
 
 static bool field_is_empty(const struct field *f, const void *at)

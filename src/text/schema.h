@@ -47,12 +47,14 @@ struct field_list {
 };
 
 /* The kind of a field, and the C type of its member. Decoding accepts a string in place of a number
- * or a boolean, and the reverse, if the content allows. null counts as absent. */
+ * or a boolean, and the reverse, if the content allows. null counts as absent. So does an empty
+ * string in place of a boolean, number, duration or size: clients in Go send one for a field that
+ * is not given. */
 enum field_kind {
     FIELD_STRING,   /* const char *, NULL when absent; never holds a zero character */
     FIELD_BOOL,     /* bool */
     FIELD_INT,      /* int64_t */
-    FIELD_DURATION, /* int64_t seconds: number, "90", "1h30m", "2d"; never negative */
+    FIELD_DURATION, /* int64_t whole seconds: number, "90", "1h30m", "2d"; never negative */
     FIELD_SIZE,     /* uint64_t bytes: number, "64MiB" */
     FIELD_STRINGS,  /* struct field_strings: list, or "a,b" */
     FIELD_MAP,      /* struct field_map: object, or list of "k=v" whose last of a name counts */
@@ -102,6 +104,10 @@ struct field {
     const char *help;
     const struct schema *sub;
     bool required;
+    /* Refuse a boolean in place of a number, a duration or a string that holds one, and an empty
+     * string in place of a number or a duration: for a field whose absence removes a limit or a
+     * check. */
+    bool exact;
     bool blank; /* encoding: a time of 0 is written as "" */
     /* Encoding: leave out a member that is empty, 0 or false. A field with `has` is left out when
      * the bool is false. */
@@ -147,9 +153,13 @@ struct schema {
         .name = offsetof(type, member) +                                                \
                 0 * (size_t) _Generic(((type *)0)->member, FIELD_C_STRING : 1),         \
     }
-/* A schema whose only field is a FIELD_ITSELF, for a reply that is no object: a string or a list. */
-#define SCHEMA_ITSELF(type, table) \
-    {.fields = (table), .n = sizeof(table) / sizeof(table)[0], .size = sizeof(type), .named = true}
+/* A schema whose only field is a FIELD_ITSELF, for a reply that is no object: a string or a list.
+ */
+#define SCHEMA_ITSELF(type, table)                                                      \
+    {                                                                                   \
+        .fields = (table), .n = sizeof(table) / sizeof(table)[0], .size = sizeof(type), \
+        .named = true                                                                   \
+    }
 /* The only field of a struct that is written as the value of this field, see `named`. */
 #define FIELD_ITSELF(type, member, kind_, ...) FIELD_NAMED("", type, member, kind_, __VA_ARGS__)
 
@@ -171,6 +181,9 @@ NODISCARD enum status schema_decode(const struct schema *schema, const struct te
 const struct text_value *schema_unknown(const struct schema *schema,
                                         const struct text_value *object,
                                         const struct text_value *after);
+
+/* The field with the name; NULL: there is none. */
+const struct field *schema_field(const struct schema *schema, struct bytes name);
 
 /* Whether a struct is written as the value of its only field, see FIELD_ITSELF. */
 bool schema_is_value(const struct schema *schema);

@@ -134,7 +134,11 @@ static double device_rate(const char *path, bool chain)
     static const uint8_t salt[AUDIT_SALT_BYTES] = {1};
     const char *pairs[] = {"file_path", path, "hash_chain", chain ? "true" : "false"};
     struct field_map given = {pairs, 2, true};
-    struct audit_device_options options = {.path = "bench/", .salt = salt};
+    char directory[4096]; /* the folder of the file */
+    const char *const directories[] = {directory};
+    (void)snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(path, '/') - path), path);
+    const struct audit_places places = {.directories = directories, .n = 1};
+    struct audit_device_options options = {.path = "bench/", .salt = salt, .places = &places};
     struct reason why = {{0}};
     must(audit_options_parse("file", &given, &options.options, &why));
     must(audit_device_new(&options, &bench.device));

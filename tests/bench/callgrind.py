@@ -7,12 +7,14 @@ shows in the figure."""
 import os
 import re
 import subprocess
+import time
 
 from nodes import TIED
 
 WARM_UP = 400
 COUNTED = 150
 ROUNDS, ROUNDS_MAX = 3, 24
+IDLE_S = 1
 CONTROL_TIMEOUT_S = 120
 
 
@@ -42,10 +44,22 @@ def collected(node):
     return total
 
 
+def counted(nodes, work):
+    """Instructions of all these nodes while work() runs, and the seconds that took."""
+    for node in nodes:
+        control(node, "zero")
+    start = time.monotonic()
+    work()
+    took = time.monotonic() - start
+    return sum(collected(node) for node in nodes), took
+
+
 def per_request(nodes, connection, make, most=None):
-    """Instructions of all these nodes for one request; make(i) gives the bytes of the i-th. The
-    least of the rounds: what a node does besides requests only adds. On a busy machine that is more
-    in each round, so there are more rounds while all of them took more than `most`."""
+    """Instructions of all these nodes for one request; make(i) gives the bytes of the i-th. Timers
+    run beside the requests, and the more of them the slower the machine: what idle nodes do in as
+    many seconds is taken off. The least of the rounds: what else a node does only adds. On a busy
+    machine that is more in each round, so there are more rounds while all of them took more than
+    `most`."""
     def run(count):
         for i in range(count):
             status = connection.call(make(i))
@@ -54,10 +68,10 @@ def per_request(nodes, connection, make, most=None):
     for node in nodes:
         control(node, "instrumentation", "on")
     run(WARM_UP)
+    idle, seconds = counted(nodes, lambda: time.sleep(IDLE_S))
+    idle /= seconds
     rounds = []
     while len(rounds) < ROUNDS or most and min(rounds) > most and len(rounds) < ROUNDS_MAX:
-        for node in nodes:
-            control(node, "zero")
-        run(COUNTED)
-        rounds.append(sum(collected(node) for node in nodes) / COUNTED)
+        work, seconds = counted(nodes, lambda: run(COUNTED))
+        rounds.append((work - idle * seconds) / COUNTED)
     return min(rounds)

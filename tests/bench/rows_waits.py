@@ -28,6 +28,7 @@ SINGLE = 300  # writes of `wake-one`
 REST_S = 3  # until the buffers of a connection that rests are given back
 WAIT = "600s"
 ROOM = {"listener": {"tcp": {"max_connections": 32768, "max_connections_per_address": 32768}},
+        "max_connections": 32768, "max_connections_per_address": 32768,
         "max_blocking_queries": 65536, "max_blocking_queries_per_address": 65536}
 
 

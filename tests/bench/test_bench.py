@@ -1,6 +1,7 @@
 """What the figures of tests/bench rest on."""
 
 import http.server
+import itertools
 import os
 import subprocess
 import sys
@@ -151,19 +152,33 @@ def test_instructions_may_rise_by_two_percent_and_no_more(monkeypatch, tmp_path)
     assert instructions.compare({"read": 1000.0, "write": 2000.0, "list": 1.0}) == 1
 
 
+class Answering:
+    def call(self, _):
+        return 200
+
+
+def counting(monkeypatch, idle, rounds):
+    """callgrind, with a node that does this in a second of idling and in the rounds, a second each."""
+    counts = iter([idle, *rounds])
+    seconds = itertools.count()
+    monkeypatch.setattr(callgrind, "control", lambda *_: None)
+    monkeypatch.setattr(callgrind, "collected", lambda _: next(counts))
+    monkeypatch.setattr(callgrind.time, "sleep", lambda _: None)
+    monkeypatch.setattr(callgrind.time, "monotonic", lambda: next(seconds))
+
+
 @pytest.mark.parametrize("costs, most, least", [
     ([9, 8, 9, 1], None, 8), ([9, 8, 9, 9, 5, 1], 6, 5), ([7, 8, 9, 1], 7, 7),
     ([9] * callgrind.ROUNDS_MAX, 8, 9)])
 def test_a_figure_that_is_too_high_is_measured_again(monkeypatch, costs, most, least):
-    rest = iter(costs)
-    monkeypatch.setattr(callgrind, "control", lambda *_: None)
-    monkeypatch.setattr(callgrind, "collected", lambda _: callgrind.COUNTED * next(rest))
-
-    class Answering:
-        def call(self, _):
-            return 200
-
+    counting(monkeypatch, idle=0, rounds=[callgrind.COUNTED * cost for cost in costs])
     assert callgrind.per_request([None], Answering(), str, most) == least
+
+
+def test_what_an_idle_node_does_is_taken_off(monkeypatch):
+    monkeypatch.setattr(callgrind, "COUNTED", 10)
+    counting(monkeypatch, idle=50, rounds=[50 + 800, 50 + 700, 50 + 900])
+    assert callgrind.per_request([None], Answering(), str) == 70
 
 
 SAMPLES = """holdfast  100/101   1.5: cpu-clock:

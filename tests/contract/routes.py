@@ -7,7 +7,18 @@ import schema
 
 VERBS = ("get", "head", "post", "put", "patch", "delete")
 HOME = "secrets"  # the API whose paths no other document has
-PLACES = {"": "/", "kv1": "/kv/", "kv2": "/secret/", "cubbyhole": "/cubbyhole/"}
+PLACES = {"": "/", "kv1": "/kv/", "kv2": "/secret/", "cubbyhole": "/cubbyhole/",
+          "transform": "/transform/", "ssh": "/ssh/", "userpass": "/auth/userpass/",
+          "approle": "/auth/approle/"}
+
+
+def ranks(path, many):
+    """How literal a path is, from the first segment on: the most literal one serves a request (route_index.h)."""
+    segments = path.strip("/").split("/")
+    last = len(segments) - 1
+    kind = {True: lambda at: 3 if at == last else 2, False: lambda at: 1}
+    return tuple(kind[name[1:-1] in many](at) if name.startswith("{") else 0
+                 for at, name in enumerate(segments))
 
 
 class Operation:
@@ -18,8 +29,8 @@ class Operation:
         self.dr_token = self.spec.get("x-holdfast-dr-token", False)
         self.astray = self.spec.get("x-holdfast-astray", False)
         self.absent = self.spec.get("x-holdfast-absent", False)
-        self.order = self.spec["x-holdfast-order"]
         many = {p["name"] for p in item.get("parameters", ()) if "slashes" in p.get("description", "")}
+        self.rank = (self.astray or self.absent, ranks(path, many))
         pattern = ""
         for literal, name in re.findall(r"([^{]+)|\{([^}]*)\}", path.rstrip("/")):
             pattern += re.escape(literal) if literal else "(.*)" if name in many else "([^/]+)"
@@ -95,4 +106,4 @@ def match(found, record):
     methods = (method, "POST") if method == "PUT" else (method,)
     fits = [op for op in found if op.method in methods and op.path.startswith(base)
             and op.pattern.fullmatch(path)]
-    return min(fits, key=lambda op: op.order, default=None)
+    return min(fits, key=lambda op: op.rank, default=None)

@@ -17,8 +17,10 @@ from registry import RegistryCluster
 
 SPECS = "/v1/sys/internal/specs/openapi"
 RECORDS = pathlib.Path(os.environ.get("HOLDFAST_RECORDS", "none"))
-CLIENTS = {"secrets": {"tests", "hvac", "vault", "openbao"}, "registry": {"tests", "consul"}}
-HEADER = {"secrets": "X-Secrets-Token", "registry": "X-Registry-Token"}
+CLIENTS = {"secrets": {"tests", "hvac", "vault", "openbao"}, "registry": {"tests", "consul"},
+           "scheduler": {"tests"}}
+HEADER = {"secrets": "X-Secrets-Token", "registry": "X-Registry-Token",
+          "scheduler": "X-Scheduler-Token"}
 
 
 def powerless(cluster):
@@ -40,10 +42,20 @@ def powerless_in_registry(cluster):
     return answer.json["SecretID"]
 
 
-POWERLESS = {"secrets": powerless, "registry": powerless_in_registry}
+def powerless_in_scheduler(cluster):
+    node, headers = cluster.nodes[0], {HEADER["scheduler"]: cluster.token}
+    rules = {"Rules": 'namespace "default" { policy = "deny" }'}
+    assert node.call("PUT", "/v1/scheduler/acl/policy/weak", rules, "", headers).status == 200
+    answer = node.call("PUT", "/v1/scheduler/acl/token", {"Policies": ["weak"]}, "", headers)
+    assert answer.status == 200, answer.body
+    recorder.powerless.add(answer.json["SecretID"])
+    return answer.json["SecretID"]
 
 
-def call_the_rare(node):
+POWERLESS = {"secrets": powerless, "registry": powerless_in_registry, "scheduler": powerless_in_scheduler}
+
+
+def call_the_rare(node, weak):
     """What no other test has a reason to call."""
     node.call("POST", "/v1/auth/token/lookup-self", {})
     merge = {"Content-Type": "application/merge-patch+json"}
@@ -52,6 +64,9 @@ def call_the_rare(node):
                         headers={"X-Vault-Wrap-TTL": "60"}).json["wrap_info"]["token"]
     node.call("GET", f"/v1/sys/wrapping/lookup?token={wrapped}")
     node.call("POST", "/v1/sys/wrapping/lookup", {"token": wrapped})
+    for name in ("unwrap", "rewrap"):  # a token in the body needs a right to the path
+        answer = node.call("POST", f"/v1/sys/wrapping/{name}", {"token": wrapped}, token=weak)
+        assert answer.status == 403, answer.body
     managing = {HEADER["registry"]: node.cluster.token}
     node.call("PUT", "/v1/acl/policy/name/rare", {"Description": "by name"}, "", managing)
 
@@ -90,11 +105,15 @@ def everything():
     assert RECORDS.is_dir(), "run it with tests/run, behind the other suites"
     with RegistryCluster() as cluster:
         node = cluster.nodes[0]
+        for engine in ("transform", "ssh"):
+            node.call("POST", f"/v1/sys/mounts/{engine}", {"type": engine})
+        for method in ("userpass", "approle"):
+            node.call("POST", f"/v1/sys/auth/{method}", {"type": method})
         documents = {api: node.call("GET", f"{SPECS}?api={api}").json for api in CLIENTS}
         found = {api: routes.operations(document) for api, document in documents.items()}
         for api in CLIENTS:
             call_all(cluster, api, found[api])
-        call_the_rare(node)
+        call_the_rare(node, powerless(cluster))
     records = []
     for file in sorted(RECORDS.glob("*.jsonl")):
         with open(file) as lines:

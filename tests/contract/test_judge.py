@@ -13,14 +13,14 @@ NAMED = {"type": "object", "required": ["name"], "properties": {"name": {"type":
 DOCUMENT = {
     "paths": {
         "/sys/thing": {"get": {
-            "x-holdfast-method": "GET", "x-holdfast-auth": "token", "x-holdfast-order": 1,
+            "x-holdfast-method": "GET", "x-holdfast-auth": "token",
             "responses": {
                 "200": {"content": {"application/json": {"schema": {
                     "type": "object", "properties": {"data": NAMED}}}}},
                 "default": {"$ref": "#/components/responses/Error"},
             }}},
         "/sys/open": {"post": {
-            "x-holdfast-method": "POST", "x-holdfast-auth": "none", "x-holdfast-order": 2,
+            "x-holdfast-method": "POST", "x-holdfast-auth": "none",
             "responses": {"204": {}, "default": {"$ref": "#/components/responses/Error"}}}},
     },
     "components": {"responses": {"Error": {"content": {"application/json": {"schema": {
@@ -64,7 +64,7 @@ def changed(at, **members):
 TEXT = "text/plain; charset=utf-8"
 REGISTRY = {
     "paths": {"/acl/thing": {"put": {
-        "x-holdfast-method": "PUT", "x-holdfast-auth": "token", "x-holdfast-order": 0,
+        "x-holdfast-method": "PUT", "x-holdfast-auth": "token",
         "responses": {
             "200": {"content": {"application/json": {"schema": NAMED}}},
             "default": {"$ref": "#/components/responses/Error"}}}}},

@@ -222,9 +222,9 @@ static void put_fields(struct buf *out, const struct ref_rule *rule, bool hcl)
     buf_add_str(out, rule->n_required != 0 ? "]" : "");
     if (rule->min_wrap_s != 0)
         buf_add_format(out, "%s\"min_wrapping_ttl\" %s %d", next, is, (int)rule->min_wrap_s);
-    if (rule->max_wrap_s != 0) /* half a second more or less: limits are rounded up */
+    if (rule->max_wrap_s != 0) /* the limit is rounded down, never above the text */
         buf_add_format(out, "%s\"max_wrapping_ttl\" %s \"%ds500ms\"", next, is,
-                       (int)rule->max_wrap_s - 1);
+                       (int)rule->max_wrap_s);
 }
 
 static void put_policy(struct buf *out, const struct ref_rules *rules, unsigned policy, bool hcl)

@@ -13,6 +13,7 @@
 #include "api/cubbyhole/cubbyhole.h"
 #include "front/front_http.h"
 #include "front/front_request.h"
+#include "http/counters.h"
 #include "loop/loop.h"
 #include "raft/memfs.h"
 #include "raft/memfs_calls.h"
@@ -213,7 +214,7 @@ static enum status reply_test(struct req *req)
 static const struct route test_routes[] = {
     {.method = METHOD_GET, .path = "*path", .handler = reply_test},
     {.method = METHOD_LIST, .path = "*path", .handler = reply_test, .flags = ROUTE_SCANS},
-    {.method = METHOD_POST, .path = "*path", .handler = reply_test, .flags = ROUTE_FREE_BODY},
+    {.method = METHOD_POST, .path = "*path", .handler = reply_test, .input = INPUT_FREE},
     {.method = METHOD_DELETE, .path = "*path", .handler = reply_test},
 };
 static const struct route_api test_api = {.dialect = &secrets_dialect,
@@ -224,7 +225,7 @@ static const struct route_api test_api = {.dialect = &secrets_dialect,
 static const struct route_api *const test_apis[] = {&test_api};
 static const struct module test_module = {.name = "test", .apis = test_apis, .n_apis = 1};
 static const struct module *const modules[] = {&test_module, &token_module, &cubbyhole_module,
-                                               &sys_module, &kv_module};
+                                               SYS_MODULES, &kv_module};
 
 /* A request that was refused as malformed is recorded too, but reaches nothing. */
 static enum status on_record(struct audit_device *device, struct audit_offer *offer)

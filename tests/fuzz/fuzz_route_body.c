@@ -12,6 +12,7 @@
 #include "router/request/body.h"
 #include "router/request/dialect.h"
 #include "server/server.h"
+#include "text/duration.h"
 #include "text/schema.h"
 
 #include <errno.h>
@@ -172,7 +173,8 @@ static bool is_strings(const struct text_value *v)
     TEXT_FOR (item, v)
         if (!is_scalar(item))
             return false;
-    return v->kind == TEXT_LIST || is_scalar(v);
+    bool vain = v->kind == TEXT_STRING && v->text.len != 0 && is_like(v->text, "^[ ,]+$");
+    return v->kind == TEXT_LIST || (is_scalar(v) && !vain);
 }
 
 static bool field_takes(const struct field *f, const struct text_value *v)
@@ -180,12 +182,12 @@ static bool field_takes(const struct field *f, const struct text_value *v)
     bool text = v->kind == TEXT_STRING || v->kind == TEXT_NUMBER;
     int64_t n;
     switch (f->kind) {
-    case FIELD_STRING: return is_scalar(v);
+    case FIELD_STRING: return is_scalar(v) && !(f->exact && v->kind == TEXT_BOOL);
     case FIELD_BOOL: return is_bool(v);
-    case FIELD_INT:
-        return v->kind == TEXT_BOOL ||
-               (text && (is_int(v->text, &n) || (v->kind == TEXT_STRING && v->text.len == 0)));
-    case FIELD_DURATION: return text && is_duration(v->text);
+    case FIELD_INT: return (v->kind == TEXT_BOOL && !f->exact) || (text && is_int(v->text, &n));
+    case FIELD_DURATION:
+        return text && v->text.len != 0 && is_duration(v->text) &&
+               text_seconds_parse(v->text, &n) == ST_OK; /* its unit test judges fractions */
     case FIELD_SIZE: return text && is_size(v->text);
     case FIELD_STRINGS: return is_strings(v);
     case FIELD_MAP: return is_map(v);
@@ -218,6 +220,10 @@ static bool takes(const struct schema *schema, const struct text_value *object)
         }
         if (found != NULL && found->kind == TEXT_NULL && f->kind != FIELD_VALUE)
             found = NULL;
+        if (found != NULL && found->kind == TEXT_STRING && found->text.len == 0 && !f->exact &&
+            (f->kind == FIELD_BOOL || f->kind == FIELD_INT || f->kind == FIELD_DURATION ||
+             f->kind == FIELD_SIZE))
+            found = NULL;
         if (found == NULL ? f->required : !field_takes(f, found))
             return false;
     }
@@ -230,7 +236,7 @@ static const char *const of_kind[][6] = {
     [FIELD_STRING] = {"\"text\"", "\"\"", "7", "true", "\"\\u00e9 \\\"\"", "-1.5e3"},
     [FIELD_BOOL] = {"true", "false", "\"true\"", "1", "\"\"", "\"F\""},
     [FIELD_INT] = {"0", "-5", "\"12\"", "9223372036854775807", "true", "\"\""},
-    [FIELD_DURATION] = {"90", "\"1h30m\"", "\"2d\"", "\"1.5h.5s\"", "\"\"", "\"106751d\""},
+    [FIELD_DURATION] = {"90", "\"1h30m\"", "\"2d\"", "\"1.5h3s\"", "\"\"", "\"106751d\""},
     [FIELD_SIZE] = {"4096", "\"64MiB\"", "\"1KB\"", "0", "\"8388607TiB\"", "\"5\""},
     [FIELD_STRINGS] = {"[]", "[\"a\", 1]", "\"a, b,c\"", "\"\"", "[true]", "[\"a,b\"]"},
     [FIELD_MAP] = {"{}", "{\"a\": \"b\", \"c\": 1}", "\"a=b=c\"", "[\"a=1\", \"b=\"]", "[]",
@@ -254,6 +260,9 @@ static const char *const odd[] = {
     "123456789012345678901234567890",
     "\"\"",
     "\" \"",
+    "\", ,\"",
+    "\"500ms\"",
+    "\"1.5s\"",
     "\"a\\u0000b\"",
     "\"a=b\"",
     "\"=\"",
@@ -306,6 +315,18 @@ static void put_name(struct dice *d, const struct schema *schema, const struct f
 }
 
 /* `changes`: one in so many members is changed; 0: none, the body fits. */
+/* A value that the field takes: an exact field takes no boolean, and an empty text in place of a
+ * number or boolean means that the field is not given. */
+static const char *right_value(struct dice *d, const struct field *f)
+{
+    const char *value = of_kind[f->kind][dice_below(d, 6)];
+    bool number = f->kind == FIELD_BOOL || f->kind == FIELD_INT || f->kind == FIELD_DURATION ||
+                  f->kind == FIELD_SIZE;
+    bool blank = number && strcmp(value, "\"\"") == 0, truth = strcmp(value, "true") == 0;
+    bool wrong = f->exact ? truth || blank : f->required && blank;
+    return wrong ? of_kind[f->kind][0] : value;
+}
+
 static void make_body(struct dice *d, const struct schema *schema, unsigned changes,
                       struct buf *out)
 {
@@ -319,8 +340,7 @@ static void make_body(struct dice *d, const struct schema *schema, unsigned chan
         ASSERT(f->kind < ARRAY_LEN(of_kind));
         buf_add_str(out, comma);
         put_name(d, schema, f, out);
-        buf_add_str(out, change ? odd[dice_below(d, ARRAY_LEN(odd))]
-                                : of_kind[f->kind][dice_below(d, 6)]);
+        buf_add_str(out, change ? odd[dice_below(d, ARRAY_LEN(odd))] : right_value(d, f));
         comma = ", ";
         if (change && dice_once(d, 6)) /* once more */
             i--;
@@ -386,7 +406,7 @@ static void decode_as_router(const struct taker *t, const struct text_value *obj
     if (st != ST_OK)
         ASSERT(req_error(&req)->text[0] != '\0');
     const struct text_value *unknown = schema_unknown(t->route->body, object, NULL);
-    bool strict = req.dialect == &registry_dialect && (t->route->flags & ROUTE_FREE_BODY) == 0;
+    bool strict = req.dialect == &registry_dialect && t->route->input != INPUT_FREE;
     if (fits)
         ASSERT((st == ST_OK) == (unknown == NULL || !strict));
     req.params.n = 1;

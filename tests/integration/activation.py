@@ -62,7 +62,7 @@ def enable(node, token, primary, **body):
 
 def unwrap(node, token):
     """The bundle, as the secondary would get it."""
-    return call(node, "POST", UNWRAP, {"token": token}, "").data
+    return call(node, "POST", UNWRAP, {}, token).data
 
 
 def claims_of(token):

@@ -176,8 +176,10 @@ class Node:
             },
             "seal": {"static": {"key_file": str(self.cluster.dir / "seal.key"), "key_id": "test"}},
         }
+        if self.cluster.audit_rules:
+            config["audit"] = {"directories": [str(self.cluster.dir), *self.cluster.audit_directories]}
         if self.cluster.audited:
-            config["audit"] = trail.device(self.dir)
+            config["audit"].update(trail.device(self.dir))
         self.config_path.write_text(json.dumps(merged(config, self.config), indent=2))
 
     def start(self, env=None, prefix=()):
@@ -273,6 +275,8 @@ class Cluster:
     init_body = {}  # what initialises it
     recorded = True  # whether the contract test judges its calls
     audited = True  # whether its nodes have an audit device, and its trail is judged
+    audit_rules = True  # whether the program knows which directories audit devices may write to
+    audit_directories = ()  # besides the cluster's own
 
     def __init__(self, size=3, config=None, program=HOLDFAST):
         self.program = program
@@ -320,7 +324,9 @@ class Cluster:
             for node in self.nodes:
                 print(f"--- {node.name}\n{node.log_text()[-4000:]}")
         found = [text for node in self.nodes for text in node.complaints()]
-        if kind is None:
+        if kind is not None:
+            print(*found, sep="\n")
+        else:
             found += leaks.of_cluster(self, HOLDFAST)
             found += trail.of_cluster(self) if self.audited else []
         shutil.rmtree(self.dir)
@@ -344,6 +350,7 @@ class Cluster:
         assert answer.status == 200, answer.body
         self.token = answer.json["root_token"]
         self.recovery_keys = answer.json.get("recovery_keys")
+        self.init_warnings = answer.json.get("warnings", [])
         self.await_up()
         self.mount("kv", {"version": "1"})
 

@@ -101,6 +101,8 @@ def typed(cli, args, line):
 FILES = {
     "test_cli_acl.py": {"acl"},
     "test_cli_operator.py": {"operator", "init", "status"},
+    "test_cli_platform.py": {"platform"},
+    "test_cli_scheduler.py": {"agent", "alloc", "job", "node"},
     "test_cli_usage.py": {"completion", "man", "version"},
 }
 NEVER = {"lease renew"}  # works: test_lease_api.py has a build with leases that can be renewed

@@ -13,12 +13,20 @@ def pytest_configure(config):
 
 
 # Files that take long, the longest first: one that began last would run alone at the end.
-LONGEST = ["restore", "autopilot", "upgrade", "registry_tokens", "greedy", "registry_waits", "limits"]
+LONGEST = ["upgrade", "restore", "limits", "registry_waits", "audit_hang", "autopilot", "registry_tokens",
+           "members", "dr_activation", "ceremonies", "monitor", "hvac", "join", "damage", "recover",
+           "audit_nodes", "audit_crash", "dr_faults", "dr_drill", "dr_failover", "greedy", "migrate"]
 
 
 def pytest_collection_modifyitems(items):
     place = {f"test_{name}.py": number for number, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path.name, len(place)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    from schedule import Schedule  # only where pytest-xdist is used
+    return Schedule(config, log)
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,21 @@ import threading
 KNOWN_MAX = 4000  # secrets of one cluster
 BODY_MAX = 1 << 16
 DUMP_MAX = 64 << 20  # bytes of a data directory that is still explained
-TOKENS = ("root_token", "client_token", "token", "join_token", "SecretID", "BootstrapSecret")
-TOKEN_HEADERS = ("x-secrets-token", "x-vault-token", "x-registry-token", "x-consul-token")
+TOKENS = ("root_token", "client_token", "token", "join_token", "SecretID", "BootstrapSecret",
+          "secret_id", "password", "password_hash")
+TOKEN_HEADERS = ("x-secrets-token", "x-vault-token", "x-registry-token", "x-consul-token",
+                 "x-scheduler-token", "x-nomad-token")
 SHARES = ("key", "keys", "keys_base64", "recovery_keys", "recovery_keys_base64", "otp",
           "encoded_token")
 # Elsewhere keys are names.
 SHARED = ("/v1/sys/init", "/v1/sys/unseal", "/v1/sys/generate-root", "/v1/sys/rekey")
+SSH = ("private_key", "otp")  # rules of roles and public keys are no secrets
 REGISTRY = ("Description", "Rules")  # ids and names of its objects are no secrets
+# Names, ids and descriptions of the platform are no secrets.
+PLATFORM = ("value", "password", "hmac-key", "hmac_key", "auth-token", "private-key", "cloud-a-secret-key",
+            "cloud-b-credentials", "cloud-c-client-secret", "aws-secret-key", "state")
+SCHEDULER = ("args", "Env", "Rules")  # ids and names of its objects are no secrets
+SCHEDULER_PATHS = ("/v1/job", "/v1/client/", "/v1/allocation", "/v1/scheduler/", "/v1/node")
 GIVEN = ("--exclude=holdfast.json", "--exclude-dir=own")  # not written by a node
 # Any token at all, whoever made it.
 TOKEN = r"hv[sbr]\.[0-9A-Za-z_-]{20,}"
@@ -78,15 +86,29 @@ class Secrets:
         for name, value in headers.items():
             if name.lower() in TOKEN_HEADERS:
                 self.add("a token", value)
+            elif name.lower() == "authorization":
+                self.add("a token", value.removeprefix("Bearer "))
         given = parsed(body)
         names = TOKENS + SHARES if path.startswith(SHARED) else TOKENS
         for value in (given, parsed(answer.body)):
             for text in strings(value, names):
                 self.add("a token or a key share", text)
-        if not path.startswith(("/v1/sys/", "/v1/auth/")):
-            for text in strings(given, REGISTRY if path.startswith("/v1/acl/") else None):
+        if path.startswith("/api/v2/"):
+            if "signature=" in path:
+                self.add("the signature of a URL", path.rpartition("signature=")[2])
+            for text in strings(given, PLATFORM):
+                self.add("a secret of the platform", text)
+        elif not path.startswith(("/v1/sys/", "/v1/auth/", "/v1/identity/")):
+            ssh = path.startswith("/v1/ssh")
+            names = (REGISTRY if path.startswith("/v1/acl/") else SSH if ssh else
+                     SCHEDULER if path.startswith(SCHEDULER_PATHS) else None)
+            for text in strings(given, names):
                 self.add("a stored value", text)
-        if answer.status >= 400:
+            if ssh and answer.status == 200 and isinstance(parsed(answer.body), dict):
+                for text in strings(parsed(answer.body).get("data"), ("private_key", "key")):
+                    self.add("a key or password for SSH", text)
+        # A failed batch gives its results beside the status of an error.
+        if answer.status >= 400 and b'"batch_results"' not in answer.body:
             with self.lock:
                 self.errors += [
                     f"{what} in an error of {path}"

@@ -74,6 +74,9 @@ def follow(mounts, method, path, body, status):
         source, target = (str(given.get(k, "")).strip("/") + "/" for k in ("from", "to"))
         if source in mounts:
             mounts[target] = mounts[source]
+    elif path.startswith("sys/auth/"):
+        if not path.endswith("/tune"):
+            mounts[path.removeprefix("sys/").strip("/") + "/"] = given.get("type")
     elif path.startswith("sys/mounts/") and path.endswith("/tune"):
         name = name.removesuffix("/tune") + "/"
         options = given.get("options")
@@ -85,7 +88,7 @@ def follow(mounts, method, path, body, status):
 
 def place(mounts, path):
     """(engine, rest of the path); "" for what stands at a fixed path, None for no mount."""
-    if path.startswith(("sys/", "auth/token/")) or path == "metrics":
+    if path.startswith(("sys/", "auth/token/", "identity/")) or path == "metrics":
         return "", path
     for name in sorted(mounts, key=len, reverse=True):
         if path.startswith(name) or path + "/" == name:
@@ -94,7 +97,8 @@ def place(mounts, path):
 
 
 HEADERS = {"secrets": ("x-secrets-token", "x-vault-token"),
-           "registry": ("x-registry-token", "x-consul-token")}
+           "registry": ("x-registry-token", "x-consul-token"),
+           "scheduler": ("x-scheduler-token", "x-nomad-token")}
 
 
 def token_of(api, headers, query):
@@ -119,7 +123,7 @@ def kind_of(api, mounts, headers, query):
 
 
 def changes_mounts(method, target):
-    return method in ("POST", "PUT", "DELETE") and target.startswith(("/v1/sys/mounts", "/v1/sys/remount"))
+    return method in ("POST", "PUT", "DELETE") and target.startswith(("/v1/sys/mounts", "/v1/sys/auth", "/v1/sys/remount"))
 
 
 @contextlib.contextmanager

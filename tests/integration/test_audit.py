@@ -77,7 +77,14 @@ def test_what_cannot_be_enabled_is_refused_with_the_reason(cluster):
         ({"type": "file"}, "file_path"),
         ({"type": "file", "options": {"file_path": str(folder)}}, str(folder)),
         ({"type": "file", "options": {"file_path": "/no/such/folder/audit.log"}}, "/no/such/folder"),
-        ({"type": "file", "options": {"file_path": str(inside)}}, "data"),
+        ({"type": "file", "options": {"file_path": str(inside)}}, "symbolic link"),
+        ({"type": "file", "options": {"file_path": "audit.log"}}, "absolute path"),
+        ({"type": "file", "options": {"file_path": f"{cluster.dir}/../x.log"}}, "absolute path"),
+        ({"type": "file", "options": {"file_path": "/proc/self/fd/2"}}, "audit { directories"),
+        ({"type": "file", "options": {"file_path": "discard", "mode": "0644"}}, "mode: at most 0640"),
+        ({"type": "file", "options": {"file_path": "discard", "prefix": "a"}}, "allow_prefix"),
+        ({"type": "file", "options": {"file_path": "discard", "path": "discard"}}, "path: is the old"),
+        ({"type": "file", "options": {"file_path": "discard", "skip_test": "x"}}, "skip_test"),
         ({"type": "file", "options": {"file_path": "discard", "format": "jsonx"}}, "format"),
         ({"type": "file", "options": {"file_path": "discard", "colour": "red"}}, "colour"),
         ({"type": "socket", "options": {"address": "127.0.0.1:9"}}, "127.0.0.1:9"),
@@ -89,6 +96,39 @@ def test_what_cannot_be_enabled_is_refused_with_the_reason(cluster):
     for path in ("%20a", "x" * 300):
         assert enable(node, path).status in (400, 404)
     assert devices(node) == {}
+
+
+def test_files_of_the_host_are_left_alone(cluster):
+    """Keys and configuration: no line, no other mode, no other name, whatever the options."""
+    node, active = cluster.nodes[0], cluster.active()
+    files = [cluster.dir / "seal.key", active.config_path, active.log,
+             *sorted((cluster.dir / "tls").glob("*.pem"))]
+    assert len(files) > 5
+
+    def seen():
+        return [(f.read_bytes()[:100], f.stat().st_mode) for f in files]
+
+    before = seen()
+    for file in files:
+        for more in ({}, {"mode": "0640"}, {"hash_chain": "true"}, {"rotate_bytes": "4KiB"}):
+            answer = enable(node, "bad", {"file_path": str(file), **more})
+            assert answer.status == 400 and "no audit device made" in answer.body.decode(), file
+    assert seen() == before and devices(node) == {}
+
+
+def test_the_old_name_of_a_path_and_a_folder_to_be_made_are_taken(cluster):
+    node, path = cluster.nodes[0], cluster.dir / "made" / "below" / "old.log"
+    assert enable(node, "old", {"path": str(path), "skip_test": "false"}).status == 204
+    assert devices(node)["old/"]["options"] == {"file_path": str(path)}
+    assert path.exists() and disable(node, "old").status == 204
+    for name in ("stdout", "stderr", "/dev/null", "/dev/stderr", "DISCARD"):
+        assert enable(node, "named", {"file_path": name}).status == 204
+        await_true(lambda: devices(node)["named/"]["status"] == "open")
+        assert disable(node, "named").status == 204
+    assert enable(node, "kept").status == 204  # the next device takes no record
+    nowhere = {"address": "127.0.0.1:9", "skip_test": "true"}
+    assert enable(node, "late", nowhere, kind="socket").status == 204
+    assert disable(node, "late").status == disable(node, "kept").status == 204
 
 
 def test_a_path_is_taken_once_and_does_not_nest(cluster):
@@ -107,12 +147,12 @@ def test_a_file_has_one_device(cluster):
     beside.symlink_to(path)
     node = cluster.nodes[1]
     assert enable(node, "one", {"file_path": str(path)}).status == 204
-    for same in (path, beside, path.parent / "." / path.name):
+    for same in (path, beside, f"{path.parent}/./{path.name}"):
         answer = enable(node, "two", {"file_path": str(same)})
         assert answer.status == 400 and "one/" in answer.json["errors"][0]
     assert disable(node, "one").status == 204
-    assert enable(node, "two", {"file_path": str(beside)}).status == 204
-    assert disable(node, "two").status == 204
+    answer = enable(node, "two", {"file_path": str(beside)})
+    assert answer.status == 400 and "symbolic link" in answer.json["errors"][0]
 
 
 def test_of_two_enablings_at_once_one_wins(cluster):
@@ -165,14 +205,15 @@ def test_a_hash_is_the_same_on_every_node_and_stands_in_the_lines(cluster):
         assert answer.data["hash"] == answer.json["hash"]
         hashes.add(answer.data["hash"])
     (shown,) = hashes
+    number = cluster.nodes[0].call("POST", "/v1/sys/audit-hash/hashed", {"input": "1"}).data["hash"]
     assert shown.startswith("hmac-sha256:") and len(shown) == len("hmac-sha256:") + 64
     for node in cluster.nodes:  # whichever node is asked, the active one records the write
         assert node.call("PUT", "/v1/kv/hashed", {"a": "s3cret", "b": ["s3cret", 1]}).status == 204
     records = [json.loads(line) for line in path.read_text().splitlines()]
     written = [r["request"]["data"] for r in records if r["request"]["path"] == "kv/hashed"]
-    assert written == [{"a": shown, "b": [shown, 1]}] * 2 * len(cluster.nodes)
+    assert written == [{"a": shown, "b": [shown, number]}] * 2 * len(cluster.nodes)
     asked = [r["request"]["data"] for r in records if r["request"]["path"] == "sys/audit-hash/hashed"]
-    assert asked == [{"input": shown}] * 2 * len(cluster.nodes)
+    assert asked == [{"input": shown}] * 2 * len(cluster.nodes) + [{"input": number}] * 2
     node = cluster.nodes[1]
     assert node.call("POST", "/v1/sys/audit-hash/hashed", {"input": ""}).status == 400
     answer = node.call("POST", "/v1/sys/audit-hash/none", {"input": "x"})
@@ -205,7 +246,8 @@ def test_request_headers_are_kept_in_lower_case(cluster):
     answer = node.call("GET", base)
     assert answer.data == {"headers": {"x-plain": {"hmac": False}, "x-trace-id": {"hmac": True}}}
     assert answer.json["headers"] == answer.data["headers"]
-    assert node.call("GET", f"{base}/X-TRACE-ID").data == {"x-trace-id": {"hmac": True}}
+    one = node.call("GET", f"{base}/X-TRACE-ID")  # the member has the name that was asked for
+    assert one.data == {"X-TRACE-ID": {"hmac": True}} and one.json["X-TRACE-ID"] == {"hmac": True}
     for name in ("a%20b", "a:b", "x" * 200):
         assert node.call("PUT", f"{base}/{name}", {}).status == 400, name
     assert node.call("GET", f"{base}/x-other").status == 400
@@ -231,3 +273,25 @@ def test_keys_that_are_not_hashed_are_set_on_enabling_and_by_a_tune(cluster):
         tuned = node.call("GET", f"/v1/sys/mounts/{mount}/tune").data
         assert tuned["audit_non_hmac_request_keys"] == ["d"]
     assert node.call("DELETE", "/v1/sys/mounts/shy").status == 204
+
+
+def test_the_record_of_an_unwrap_names_its_sender_and_the_token(cluster):
+    node, path = cluster.active(), cluster.dir / "unwrap.log"
+    accessor = node.call("GET", "/v1/auth/token/lookup-self").data["accessor"]
+    assert enable(node, "unwrap", {"file_path": str(path), "hmac_accessor": "false"}).status == 204
+    wrap = {"X-Vault-Wrap-TTL": "60s"}
+    for by_header in (False, True):
+        made = node.call("POST", "/v1/auth/token/create", {"ttl": "5m"}, headers=wrap)
+        info = made.json["wrap_info"]
+        body, who = ({}, info["token"]) if by_header else ({"token": info["token"]}, None)
+        assert node.call("POST", "/v1/sys/wrapping/unwrap", body, token=who).status == 200
+        sent, told = [json.loads(line) for line in path.read_text().splitlines()
+                      if '"path":"sys/wrapping/unwrap"' in line][-2:]
+        sender = info["accessor"] if by_header else accessor
+        assert sent["auth"]["accessor"] == sent["request"]["client_token_accessor"] == sender
+        assert sent["auth"]["policies"] == (["response-wrapping"] if by_header else ["root"])
+        assert sent["auth"]["policy_results"]["allowed"] is True
+        given = told["response"]["auth"]
+        assert given["accessor"] == info["wrapped_accessor"] and given["policies"] == ["root"]
+        assert given["client_token"].startswith("hmac-sha256:") and "data" not in told["response"]
+    assert disable(node, "unwrap").status == 204

@@ -55,12 +55,30 @@ def test_a_request_is_recorded_once_whichever_node_is_asked(cluster):
                 assert [kind for kind, _ in found] == ["request", "response"] * (
                     2 if wanted == f"kv/once/{i}" else 1), wanted
             asked, told = (record for _, record in about(path, f"kv/once/{i}")[:2])
-            assert asked["request"]["data"] == {"a": hash_of(node, SECRET), "n": 7}
+            assert asked["request"]["data"] == {"a": hash_of(node, SECRET), "n": hash_of(node, "7")}
             assert asked["request"]["client_token"] == hash_of(node, cluster.token)
             assert asked["request"]["id"] == told["request"]["id"]
             read = about(path, f"kv/once/{i}")[3][1]
             assert read["response"]["data"] == {"a": hash_of(node, SECRET), "n": 7}
         assert SECRET not in path.read_text() and cluster.token not in path.read_text()
+
+
+def test_a_text_that_is_sent_as_a_number_is_hidden(cluster):
+    active = cluster.active()
+    assert active.call("POST", "/v1/sys/mounts/ssh", {"type": "ssh"}).status == 204
+    assert active.call("POST", "/v1/sys/mounts/transform", {"type": "transform"}).status == 204
+    with trail(cluster) as path:
+        for path_of, body in (("ssh/verify", {"otp": 987654321}),
+                              ("transform/encode/none", {"value": 987654321, "tweak": True}),
+                              ("transform/encode/none", {"batch_input": [{"value": 987654321}]}),
+                              ("ssh/sign/none", {"public_key": 987654321, "ttl": 60})):
+            for node in cluster.nodes:
+                assert node.call("POST", f"/v1/{path_of}", body).status == 400
+        assert "987654321" not in path.read_text()
+        asked = about(path, "transform/encode/none")[0][1]["request"]["data"]
+        assert asked == {"value": hash_of(active, "987654321"), "tweak": hash_of(active, "true")}
+    assert active.call("DELETE", "/v1/sys/mounts/ssh").status == 204
+    assert active.call("DELETE", "/v1/sys/mounts/transform").status == 204
 
 
 def test_what_a_mount_exempts_and_which_headers_are_shown(cluster):

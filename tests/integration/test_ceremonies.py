@@ -205,6 +205,65 @@ def test_too_many_calls_of_nobody_are_refused_but_not_those_with_a_token(fresh):
     assert is_root(node, generate([node], fresh.keys[:3], fresh.token))
 
 
+def from_elsewhere(node, method, path, body=None, token=None, address="127.0.0.2"):
+    """A request from another address of this machine."""
+    connection = http.client.HTTPSConnection("127.0.0.1", node.client_port, timeout=60,
+                                             context=node.cluster.tls, source_address=(address, 0))
+    try:
+        return call_on(connection, method, path, body, token)
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("path, body", [
+    (ATTEMPT, {}), ("/v1/sys/rekey/init", {"secret_shares": 1, "secret_threshold": 1})])
+def test_an_attempt_is_cancelled_by_its_own_address_or_a_token(idle, path, body):
+    node = idle.active()
+    own = call(node, "PUT", path, body)["nonce"]
+    for at in idle.nodes:
+        assert from_elsewhere(at, "DELETE", path).status == 204
+        assert call(at, "GET", path)["nonce"] == own
+        assert from_elsewhere(at, "GET", path).json["nonce"] == own  # a holder of a share sees it
+    other = from_elsewhere(node, "PUT", path, body)
+    assert other.status == 200 and other.json["nonce"] != own
+    assert from_elsewhere(node, "PUT", path, body).status == 400  # one for each address
+    assert from_elsewhere(node, "GET", path).json["nonce"] == other.json["nonce"]
+    assert call(node, "GET", path)["nonce"] == own
+    third = from_elsewhere(node, "GET", path, address="127.0.0.3").json
+    assert third["nonce"] == own  # the one that was begun first
+    call(node, "DELETE", path, status=204)
+    assert from_elsewhere(node, "GET", path).json["nonce"] == other.json["nonce"]
+    assert node.call("DELETE", path).status == 204  # a token with the right ends each attempt
+    assert call(node, "GET", path)["started"] is False
+
+
+def test_shares_of_an_attempt_come_from_many_addresses(idle):
+    node, keys = idle.active(), idle.keys[:3]
+    stranger = from_elsewhere(node, "PUT", ATTEMPT, {}, address="127.0.0.9").json
+    attempt = call(node, "PUT", ATTEMPT, {})
+    for i, key in enumerate(keys):
+        body = {"key": key, "nonce": attempt["nonce"]}
+        last = from_elsewhere(node, "PUT", UPDATE, body, address=f"127.0.0.{i + 2}").json
+    assert last["complete"] and decode(last["encoded_token"], attempt["otp"]).startswith("hvs.")
+    assert call(node, "GET", ATTEMPT)["nonce"] == stranger["nonce"]
+    assert from_elsewhere(node, "DELETE", ATTEMPT, address="127.0.0.9").status == 204
+
+
+def test_only_who_gave_the_first_share_resets(fresh):
+    node = fresh.standbys()[0]
+    node.stop()
+    node.start()
+    fresh.await_health({503}, [node])
+    fresh.await_seal(node)
+    reset = {"reset": True}
+    assert unseal(node, fresh.keys[0])["progress"] == 1
+    answer = from_elsewhere(node, "PUT", "/v1/sys/unseal", reset)
+    assert answer.status == 403 and "another address" in answer.json["errors"][0]
+    assert node.call("GET", "/v1/sys/seal-status").json["progress"] == 1
+    assert node.call("PUT", "/v1/sys/unseal", reset).json["progress"] == 0
+    assert from_elsewhere(node, "PUT", "/v1/sys/unseal", reset).status == 200  # there is none to forget
+
+
 def test_an_attempt_goes_on_after_a_failover(fresh):
     begun = call(fresh.standbys()[0], "PUT", ATTEMPT, {})
     give(fresh.standbys()[1], begun["nonce"], fresh.keys[:2])

@@ -264,7 +264,7 @@ def test_engines_are_mounted_tuned_moved_and_unmounted(cli):
     cli("secrets", "move", "cli-e", "cli-g", code=2)
     cli("secrets", "enable", "-path=cli-f", "kv", code=2)
     cli("secrets", "enable", "no-such-type", code=2)
-    cli("secrets", "tune", "-max-lease-ttl=wrong", "cli-f", code=2)
+    cli("secrets", "tune", "-max-lease-ttl=wrong", "cli-f", code=1)
     cli("secrets", "disable", "cli-f/")
     assert "cli-f/" not in cli.json("secrets", "list")
     cli("secrets", "move", "one", code=1)

@@ -90,6 +90,25 @@ def test_a_flag_without_effect_is_said(cli):
     assert done.returncode == 0 and done.stderr == "Warning: -key-shares had no effect here\n"
 
 
+def test_a_duration_flag_refuses_an_empty_value_and_text(cli):
+    """An empty variable of a script must not become a token, lease or reply without a limit."""
+    seen = set()
+    for command in ("token create", "token renew", "lease renew", "kv get", "kv metadata put", "secrets enable",
+                    "secrets tune", "acl token create", "operator dr secondary-token", "operator dr drill",
+                    "operator raft autopilot set-config", "operator raft join-token"):
+        for name in sorted(name for name, value in flags_of(command) if value == "=DURATION"):
+            seen.add(name)
+            for value in ("", "soon", "-1s"):
+                refused = cli(*command.split(), f"{name}={value}", code=1).stderr
+                assert f"{name} must be a duration" in refused, (command, name, value, refused)
+    assert {"-ttl", "-explicit-max-ttl", "-period", "-increment", "-wrap-ttl", "-expires-ttl", "-limit",
+            "-default-lease-ttl", "-max-lease-ttl", "-delete-version-after", "-last-contact-threshold",
+            "-server-stabilization-time"} <= seen
+    cli("token", "create", "-ttl=500ms", code=2)
+    assert cli("token", "create", "-ttl=2d", "-policy=default", "-field=token_duration").stdout.strip() in (
+        "48h", "48h0m0s", "47h59m59s", "172800")
+
+
 def test_what_cannot_be_reached_gives_2(cli, tmp_path):
     cli("read", "x", env={"HOLDFAST_ADDR": "https://127.0.0.1:1"}, code=2)
     cli("read", "x", env={"HOLDFAST_CACERT": str(cli.cluster.dir / "tls" / "ca.pem")}, code=2)
@@ -262,8 +281,10 @@ GIVEN = {
     "acl token update": ["-accessor-id=x"], "acl token clone": ["-accessor-id=x"],
     "acl token delete": ["-accessor-id=x"],
     "operator raft snapshot save": ["/dev/null/x"], "operator raft snapshot restore": ["/dev/null"],
+    "alloc status": ["00000000-0000-4000-8000-000000000000"],
+    "alloc stop": ["00000000-0000-4000-8000-000000000000"],
 }
-WITHOUT_2 = {"status", "operator raft snapshot save"}  # 2 is for sealed; the file comes first
+WITHOUT_2 = {"status", "operator raft snapshot save", "job run"}  # 2 is for sealed; the file comes first
 
 
 def client_commands():
@@ -303,6 +324,7 @@ class Anything(http.server.BaseHTTPRequestHandler):
         "verification_required": True, "recovery_keys_base64": ["k"],
         "ID": "i", "auth": {"client_token": "t", "accessor": "a", "lease_duration": 1},
         "data": {
+            "attributes": {"hosted-state-download-url": "http://h/api/v2/blobs/x/state"},
             "keys": ["a"], "path": "x/", "options": {"version": "2"}, "policy": "p", "id": "i",
             "keys_base64": {"f": ["k"]},
             "data": {"a": "1"}, "metadata": {"version": 1}, "version": 1, "versions": {},
@@ -359,7 +381,7 @@ def anything():
     server.server_close()
 
 
-VALUES = {"=N": "=1", "=NAME=VALUE": "=a=b", "": "", "=FILE": "=/dev/null", "=TEXT": "=x"}
+VALUES = {"=N": "=1", "=DURATION": "=90s", "=NAME=VALUE": "=a=b", "": "", "=FILE": "=/dev/null", "=TEXT": "=x"}
 # Values that their flag can have, where any text is not enough.
 SPECIAL = {"-field": "=request_id", "-format": "=json", "-method": "=token", "-versions": "=1",
            "-pgp-keys": "=/dev/null", "-recovery-pgp-keys": "=/dev/null",
@@ -389,7 +411,7 @@ WITH = {  # what a flag is given beside itself, or its command is without it
     "acl token read -accessor-id": [], "acl token read -accessor": [], "acl token read -id": [],
     "acl token read -expanded": ["-id=x"],
     "operator raft join": ["https://x:1"], "operator raft snapshot save": ["FOLDER/a"],
-    "operator raft snapshot restore": ["FOLDER/b"],
+    "operator raft snapshot restore": ["FOLDER/b"], "job run": ["FOLDER/job"],
 }
 
 
@@ -403,6 +425,7 @@ def test_every_flag_in_help_is_read(anything, tmp_path, command, required):
     if "-other" in dict(flags_of(command)):
         env["HOLDFAST_DR_NODES"] = other
     (tmp_path / "b").write_text("x")
+    (tmp_path / "job").write_text("{}")
     for flag, value in flags_of(command):
         own = SPECIAL.get(flag, VALUES[value]) if flag != "-other" else f"={other}"
         anything.dr = "primary" if command == "operator dr failback" else "disabled"

@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import socket
+import time
 
 import pytest
 
@@ -56,6 +57,33 @@ def test_one_usable_processor_is_left_to_the_raft_thread():
         node.start(prefix=["taskset", "-c", str(usable[0])])
         cluster.await_up()
         assert re.findall(WORKERS, node.log_text())[-1] == "1"
+
+
+def test_a_key_file_that_others_may_read_is_refused():
+    """One rule for every private key: of the seal, of a listener, of the cluster port."""
+    with Cluster(size=1) as cluster:
+        node, tls = cluster.nodes[0], cluster.dir / "tls"
+        listener = tls / f"tls-{node.name}-key.pem"
+        listener.chmod(0o604)
+        node.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + 120
+        while "keeps its certificate" not in node.log_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert f"{listener}: mode 0604 lets others use the key" in node.log_text()
+        listener.chmod(0o600)
+        assert node.stop() == 0
+        for key in (cluster.dir / "seal.key", listener, tls / f"{node.name}-key.pem"):
+            key.chmod(0o644)
+            mark = len(node.log_text())
+            node.start()
+            assert node.process.wait(120) == 1
+            lines = [line for line in node.log_text()[mark:].splitlines() if str(key) in line]
+            assert len(lines) == 1, lines
+            assert "mode 0644 lets others use the key: run chmod " in lines[0]
+            key.chmod(0o640 if key.stat().st_uid == 0 else 0o600)
+        node.start()
+        cluster.await_up()
 
 
 def test_what_cannot_be_opened_is_named_with_its_field(tmp_path):

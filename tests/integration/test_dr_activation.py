@@ -161,7 +161,8 @@ def test_any_node_takes_the_second_step_and_a_repeated_request(primary):
         ({"secret": "x" * 32}, "knows no such"), ({"secret": ""}, "knows no such"),
         ({"id": "elsewhere"}, "knows no such"), ({"public_key": "x"}, "public_key:"),
         ({"feature": 0}, "upgrade every node of the secondary"), ({"protocol": 0}, "protocol:"),
-        ({"version": 2**62 + 1}, "impossible version"), ({"box_key": "AAAA"}, "box_key:"),
+        ({"version": 2**62 + 1}, "version: impossible"), ({"box_key": "AAAA"}, "box_key:"),
+        ({"version": 2**43}, "version: impossible"),  # the primary would take the version over
         ({"box_key": base64.b64encode(bytes(32)).decode()}, "box_key:"),
     ):
         got, body = at_cluster_port(primary.nodes[0], "POST", BOOTSTRAP, asked | wrong)
@@ -177,9 +178,9 @@ def test_any_node_takes_the_second_step_and_a_repeated_request(primary):
         assert body["seal"] == "static" and body["recovery"] and body["keys"] > 0
         assert len(body["addresses"]) == 3 and body["version"] >= 1
     assert len(names) == 1 and names.pop().endswith(b"/1/direct")
-    got, body = at_cluster_port(primary.nodes[0], "POST", BOOTSTRAP,
-                                asked | {"public_key": new_key()})
-    assert got == 400 and "used already" in body["errors"][0]
+    for other in ({"public_key": new_key()}, {"box_key": claim(bundle)["box_key"]}):
+        got, body = at_cluster_port(primary.nodes[0], "POST", BOOTSTRAP, asked | other)
+        assert got == 400 and "used already" in body["errors"][0]
     call(primary.nodes[1], "POST", REVOKE, {"id": "direct"}, status=204)
     got, body = at_cluster_port(primary.nodes[0], "POST", BOOTSTRAP, asked)
     assert got == 400 and "knows no such" in body["errors"][0]
@@ -376,6 +377,9 @@ def test_update_primary(primary, fresh):
     dr = {"dr_operation_token": operation_token(fresh.nodes, primary.recovery_keys)}
     error(node.call("POST", UPDATE, {"token": "x"}, token=""), 400, "dr_operation_token: missing")
     error(node.call("POST", UPDATE, dr | {"token": "hvs.x"}, token=""), 400, "neither")
+    for body in ({}, {"tokn": "x"}, {"token": None}, {"update_primary_addrs": []}):
+        error(node.call("POST", UPDATE, dr | body, token=""), 400, "token: is required")
+    assert status(node)["secondary_id"] == "updates"  # it did not forget its primary
     with Single() as stranger:
         become_primary(stranger)
         token = make_token(stranger, "x")

@@ -19,11 +19,31 @@ DRILL = f"{DR}/secondary/drill"
 PROMOTE = f"{DR}/secondary/promote"
 
 
-def batch_token(cluster, name, rules, ttl):
+def batch_token(cluster, name, rules, ttl, **role):
     """A batch token with one policy; it counts on the secondary too."""
     call(cluster.node, "PUT", f"/v1/sys/policy/{name}", {"policy": rules}, status=204)
-    body = {"policies": [name], "type": "batch", "no_parent": True, "ttl": ttl}
-    return call(cluster.node, "POST", "/v1/auth/token/create", body).json["auth"]["client_token"]
+    body, path = {"policies": [name], "type": "batch", "no_parent": True, "ttl": ttl}, "create"
+    if role:
+        role = {"allowed_policies": [name], "orphan": True, "renewable": False,
+                "token_type": "batch", **role}
+        call(cluster.node, "POST", f"/v1/auth/token/roles/{name}", role, status=204)
+        body, path = {"ttl": ttl}, f"create/{name}"
+    return call(cluster.node, "POST", f"/v1/auth/token/{path}", body).json["auth"]["client_token"]
+
+
+PROMOTES = 'path "sys/replication/dr/secondary/promote" { capabilities = ["update"] %s }'
+# what the policy adds or the role of the token says; the body; the status
+JUDGED = {
+    "denied, absent": ("denied_parameters = { force = [] }", {}, {}, 200),
+    "denied": ("denied_parameters = { force = [] }", {}, {"force": False}, 403),
+    "denied value": ('denied_parameters = { force = ["true"] }', {}, {"force": False}, 200),
+    "allowed": ("allowed_parameters = { preflight = [] }", {}, {}, 200),
+    "not allowed": ("allowed_parameters = { preflight = [] }", {}, {"force": False}, 403),
+    "required": ('required_parameters = ["force"]', {}, {"force": False}, 200),
+    "required, absent": ('required_parameters = ["force"]', {}, {}, 403),
+    "its network": ("", {"token_bound_cidrs": ["127.0.0.0/8"]}, {}, 200),
+    "another network": ("", {"token_bound_cidrs": ["192.0.2.0/24"]}, {}, 400),
+}
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +63,9 @@ def pair():
         primary.soon = batch_token(primary, "operator", rules, "2h")
         primary.powerless = batch_token(primary, "other", 'path "kv/*" { capabilities = ["read"] }',
                                         "2h")
+        primary.judged = {
+            name: batch_token(primary, f"judged-{i}", PROMOTES % rule, "30h", **role)
+            for i, (name, (rule, role, _, _)) in enumerate(JUDGED.items())}
         follow(primary, secondary, "b")
         await_equal(primary, secondary)
         primary.operator = operation_token(secondary.nodes, primary.recovery_keys)
@@ -125,6 +148,14 @@ def preflight(pair, query=False, **body):
     told = call(secondary.node, "POST", path, body if query else body | {"preflight": True}, "").data
     assert not told["complete"] and status(secondary.node)["mode"] == "secondary"
     return told["ready"], {check["check"]: check for check in told["checks"]}
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_a_batch_token_is_judged_as_any_token(pair, name):
+    primary, secondary = pair
+    _, _, more, status = JUDGED[name]
+    body = {"dr_operation_token": primary.judged[name], "preflight": True, **more}
+    call(secondary.node, "POST", PROMOTE, body, "", status=status)
 
 
 def test_a_batch_token_that_ends_soon_is_told(pair):

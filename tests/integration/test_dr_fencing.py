@@ -135,7 +135,7 @@ def test_so_is_one_whose_version_came_by_a_sync(trio):
     copy = a.dir / "second"
     token = operation_token(b.nodes, a.recovery_keys)
     update = f"{DR}/secondary/update-primary"
-    call(b.node, "POST", update, {"dr_operation_token": token}, "")
+    call(b.node, "POST", update, {"dr_operation_token": token, "token": ""}, "")
     b.await_until(lambda: seen(b.node).get("state") == "idle")
     restart(a, lambda: shutil.copytree(a.node.data, copy))
     for i in range(20):

@@ -243,7 +243,8 @@ def test_the_bandwidth_bounds_first_syncs_and_those_of_a_difference(pair):
         with bounded_sync(primary):
             assert enable(other.node, token, primary).status == 200
             await_state(other, "stream-wals")
-        body = {"dr_operation_token": operation_token(other.nodes, primary.recovery_keys)}
+        body = {"dr_operation_token": operation_token(other.nodes, primary.recovery_keys),
+                "token": ""}
         update = f"{DR}/secondary/update-primary"
         call(other.node, "POST", update, body, "")
         await_state(other, "idle")

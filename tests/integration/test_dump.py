@@ -1,5 +1,6 @@
 """`holdfast dump` shows what a node stored on its disk, also while the node runs."""
 
+import re
 import subprocess
 import time
 
@@ -36,6 +37,15 @@ def test_dump_explains_log_and_snapshot():
         for text in (log.stdout, snapshot.stdout):
             assert "tell nobody" not in text and cluster.token not in text
         assert node.call("GET", "/v1/kv/dump/299").status == 200
+
+
+def test_dump_prints_the_form_of_every_record():
+    formats = dump("formats")
+    assert formats.returncode == 0, formats.stderr
+    names = re.findall(r"^## (\S+)$", formats.stdout, re.M)
+    assert names == sorted(set(names)) and {"dr/role", "seal/root-key", "member/report"} <= set(names)
+    for name, text in zip(names, re.split(r"^## \S+$", formats.stdout, flags=re.M)[1:]):
+        assert "| field |" in text or "|---|" in text, name
 
 
 def test_dump_says_what_is_wrong(tmp_path):

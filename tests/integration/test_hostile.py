@@ -178,8 +178,9 @@ def test_ten_thousand_idle_connections_leave_room_for_work(cluster):
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, wanted + 1000), hard))
     node, idle = cluster.nodes[2], []
     try:
-        for _ in range(wanted):
-            idle.append(socket.create_connection(("127.0.0.1", node.client_port), 120))
+        for i in range(wanted):  # one address may have a thousand
+            source = (f"127.8.0.{1 + i % 20}", 0)
+            idle.append(socket.create_connection(("127.0.0.1", node.client_port), 120, source))
         for n in range(20):
             assert node.call("PUT", "/v1/kv/idle", {"n": n}).status == 204
             assert node.call("GET", "/v1/kv/idle").data == {"n": n}

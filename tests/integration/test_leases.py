@@ -270,7 +270,8 @@ def test_in_a_full_state_leases_still_end():
         def done(method, path, body=None, status=204):
             answer = node.call(method, f"/v1/{path}", body)
             assert answer.status == status, (path, answer.status, answer.body)
-            assert node.call("POST", "/v1/lamp/take/more", {}).status == 507  # still full
+            fill(node)  # what has ended may have left room
+            assert node.call("POST", "/v1/lamp/take/more", {}).status == 507
             return answer
 
         renewed = done("PUT", "sys/leases/renew", {"lease_id": one, "increment": 600}, 200)

@@ -161,7 +161,7 @@ def test_each_api_has_a_document(cluster, tmp_path):
     assert node.call("GET", SPECS + "?api=secrets").json == node.call("GET", SPECS).json
     refused = node.call("GET", SPECS + "?api=none")
     assert refused.status == 400
-    assert "'api' is invalid: one of secrets, registry is expected" in refused.json["errors"][0]
+    assert "'api' is invalid: one of secrets, registry, platform, scheduler is expected" in refused.json["errors"][0]
 
 
 def test_help_of_the_registry_needs_no_token(cluster, tmp_path):
@@ -175,3 +175,17 @@ def test_help_of_the_registry_needs_no_token(cluster, tmp_path):
         lint(answer.json["openapi"], tmp_path / "help.json")
     assert "`acl:read`" in node.call("GET", "/v1/acl/roles?help=1", token="").json["help"]
     assert node.call("GET", "/v1/acl/none/such?help=1", token="").status == 404
+
+
+def test_the_document_of_the_platform_describes_its_kinds(cluster, tmp_path):
+    document = cluster.nodes[2].call("GET", SPECS + "?api=platform").json
+    lint(document, tmp_path / "platform.json")
+    kind = "application/vnd.api+json"
+    create = document["paths"]["/organizations/{org}/tasks"]["post"]
+    sent = create["requestBody"]["content"][kind]["schema"]["properties"]["data"]["properties"]["attributes"]
+    assert {"name", "url", "hmac-key", "category"} <= set(sent["properties"])
+    reply = create["responses"]["201"]["content"][kind]["schema"]["properties"]["data"]
+    assert reply["properties"]["attributes"]["properties"]["description"]["nullable"] is True
+    assert create["x-holdfast-permission"] == "organization: manage run tasks"
+    listed = document["paths"]["/workspaces/{ws}/notification-configurations"]["get"]
+    assert {"page[number]", "page[size]", "include"} <= {p["name"] for p in listed["parameters"]}

@@ -16,17 +16,22 @@ from cluster import HOLDFAST, PATIENCE_S, TOP
 from test_dev import free_base
 
 
+# Appended to the configuration of each node.
+EXTRA = 'datacenter = "east"\n'
+
+
 class Quickstart:
-    def __init__(self, folder, offsets=(0, 1, 300)):
+    def __init__(self, folder, offsets=(0, 1, 300, -3554)):
         self.folder = folder
         (folder / "deploy").mkdir()
         shutil.copy(TOP / "deploy" / "quickstart", folder / "deploy" / "quickstart")
         self.env = {"PATH": os.environ["PATH"], "HOME": str(folder), "HOLDFAST_BIN": HOLDFAST,
                     "HOLDFAST_PORT": str(free_base(3, offsets=offsets))}
 
-    def run(self, *args, code=0):
-        done = subprocess.run([self.folder / "deploy" / "quickstart", *args], env=self.env,
-                              capture_output=True, text=True, timeout=PATIENCE_S)
+    def run(self, *args, code=0, **env):
+        here = self.folder / "deploy"
+        done = subprocess.run(["./quickstart", *args], env={**self.env, **env}, cwd=here, capture_output=True,
+                              text=True, timeout=PATIENCE_S)
         assert done.returncode == code, (done.stdout, done.stderr)
         return done.stdout + done.stderr
 
@@ -46,7 +51,9 @@ class Quickstart:
 def quickstart(tmp_path_factory):
     made = Quickstart(tmp_path_factory.mktemp("quickstart"))
     try:
-        made.said = made.run("--detach")
+        extra = made.folder / "extra.hcl"
+        extra.write_text(EXTRA)
+        made.said = made.run("--detach", "--agents", "1", HOLDFAST_EXTRA="../extra.hcl")
         assert "read through node3" in made.said
         yield made
     finally:
@@ -79,6 +86,49 @@ def test_the_registry_has_ports_of_its_own(quickstart):
         assert "not a recognized HTTP API endpoint" in quickstart.shell(f"{ask}/v1/sys/health")
     shown = quickstart.shell('echo "$CONSUL_HTTP_ADDR $CONSUL_HTTP_SSL"')
     assert shown == f"https://127.0.0.1:{base + 300} true\n"
+
+
+def test_an_agent_runs_a_job_of_the_scheduler(quickstart):
+    base = int(quickstart.env["HOLDFAST_PORT"])
+    urls = [f"https://127.0.0.1:{base - 3554 + 10 * i}" for i in range(3)]
+    assert quickstart.shell('echo "$HOLDFAST_SCHEDULER_NODES"') == ",".join(urls) + "\n"
+    job = """{"ID": "tick", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "raw_exec",
+        "Config": {"command": "sleep", "args": ["1000"]}}]}]}"""
+    (quickstart.folder / "tick.json").write_text(job)
+    deadline = time.monotonic() + PATIENCE_S
+    while "ready" not in quickstart.shell("holdfast node status"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    quickstart.shell("holdfast job run tick.json")
+    while "running" not in quickstart.shell("holdfast alloc list"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    theirs = "unset ${!HOLDFAST_*}; holdfast job stop tick"
+    quickstart.shell(theirs)
+    ask = f'curl -s --cacert "$NOMAD_CACERT" -H "X-Nomad-Token: $NOMAD_TOKEN" {urls[1]}/v1/sys/health'
+    assert "resource not found" in quickstart.shell(ask)
+
+
+def test_the_nodes_of_the_registry_are_named(quickstart):
+    base = int(quickstart.env["HOLDFAST_PORT"])
+    shown = quickstart.shell('echo "$HOLDFAST_REGISTRY_NODES"')
+    assert shown == ",".join(f"https://127.0.0.1:{base + 300 + 10 * i}" for i in range(3)) + "\n"
+
+
+def test_a_file_is_appended_to_each_configuration(quickstart):
+    for i in range(1, 4):
+        assert quickstart.path(f"node{i}/holdfast.hcl").read_text().endswith(f"}}\n\n{EXTRA}")
+    ask = 'curl -s --cacert "$CONSUL_CACERT" -H "X-Consul-Token: $CONSUL_HTTP_TOKEN"'
+    shown = quickstart.shell(f"for url in ${{HOLDFAST_REGISTRY_NODES//,/ }}; do {ask} $url/v1/agent/self; done")
+    assert shown.count('"Datacenter":"east"') == 3
+
+
+def test_a_file_that_is_absent_starts_no_node(tmp_path):
+    made = Quickstart(tmp_path)
+    for wrong in (str(tmp_path / "absent"), str(tmp_path)):
+        said = made.run("--detach", code=1, HOLDFAST_EXTRA=wrong)
+        assert f'HOLDFAST_EXTRA is "{wrong}"; a file that can be read is expected' in said
+    assert not list(tmp_path.rglob("pid"))
 
 
 def test_recovery_keys_lie_beside_the_root_token(quickstart):
@@ -130,7 +180,7 @@ def await_equal_nodes(made):
 
 def test_a_pair_for_disaster_recovery(tmp_path):
     """Its settings lead to both clusters, which have the same root."""
-    made = Quickstart(tmp_path, offsets=(0, 1, 100, 101, 300, 400))
+    made = Quickstart(tmp_path, offsets=(0, 1, 100, 101, 300, 400, -3554, -3454))
     try:
         said = made.run("--dr", "--detach")
         version = int(re.search(r"The write has version (\d+) on the primary", said)[1])

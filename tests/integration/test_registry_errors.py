@@ -76,6 +76,13 @@ TOKENS = [
     ("PUT", "acl/token", {"ExpirationTTL": "25h"}, "good", 500,
      "…ExpirationTime cannot be more than 24h0m0s in the future…"),
     ("PUT", "acl/token", {"ExpirationTTL": "1s"}, "good", 500, "…less than 1m0s…"),
+    ("PUT", "acl/token", {"ExpirationTTL": 1}, "good", 500, "…less than 1m0s…"),
+    *(("PUT", "acl/token", {"ExpirationTTL": odd}, "good", 400,
+       'Token decoding failed: json: field ExpirationTTL: a duration such as "5m" is expected, or nanoseconds')
+      for odd in ("", "90", 0.5, True, ["1h"], 10**20, "soon")),
+    ("PUT", "acl/token", {"ExpirationTTL": "-1h"}, "good", 500, "…should be > 0"),
+    ("PUT", "acl/token", {"ExpirationTime": ""}, "good", 400,
+     'Token decoding failed: json: field ExpirationTime: a time such as "2024-02-29T12:00:00Z" is expected'),
     ("PUT", "acl/token", {"Polices": []}, "good", 400,
      'Token decoding failed: json: unknown field "Polices"'),
     ("PUT", "acl/token", b"", "good", 400, "Token decoding failed: EOF"),

@@ -295,11 +295,14 @@ def test_sealing_a_node_ends_its_waits(cluster):
     policy = make(cluster.active())
     node = cluster.standbys()[0]
     waiter = Waiter(node, "policy/" + policy["ID"], policy["ModifyIndex"], "300s")
-    assert node.call("PUT", "/v1/sys/seal").status == 204
-    assert waiter.end().status == 503
-    node.end()
-    node.start()
-    cluster.await_up()
+    try:
+        assert node.call("PUT", "/v1/sys/seal").status == 204
+        answer = waiter.end()
+        assert answer.status == 503, answer.body
+    finally:  # the tests behind this one need the node
+        node.end()
+        node.start()
+        cluster.await_up()
 
 
 def test_a_node_that_stops_replies_with_the_present_result(cluster):

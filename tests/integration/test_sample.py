@@ -133,6 +133,23 @@ def test_a_call_that_hangs_holds_nothing_up(cluster, outside):
     wait(lambda: said(cluster.active()) > before)
 
 
+def forwards(node):
+    return int(node.metric("holdfast_router_forwards_total"))
+
+
+def test_a_standby_answers_the_post_of_an_engine_that_reads(cluster):
+    standby = next(node for node in cluster.nodes if node is not cluster.active())
+    wait(lambda: standby.call("POST", "/v1/lamp/describe/red", {}).status == 200)
+    before = forwards(standby)
+    for i in range(5):
+        answer = standby.call("POST", f"/v1/lamp/describe/red{i}", {})
+        assert answer.status == 200 and answer.data == {"name": f"red{i}"}, answer.body
+    assert forwards(standby) == before
+    answer = standby.call("POST", "/v1/lamp/count/blue", {})  # stages: the active node runs it
+    assert answer.status == 200 and answer.data == {"name": "blue"}, answer.body
+    assert forwards(standby) == before + 1
+
+
 def test_a_login_takes_renews_and_ends_a_lease(cluster):
     one, two, three = cluster.nodes
     policy = 'path "lamp/take/*" { capabilities = ["create", "read", "update"] }'

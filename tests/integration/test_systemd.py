@@ -113,8 +113,8 @@ def test_the_seal_key_comes_from_a_credential(one, tmp_path):
     shutil.copy(one.cluster.dir / "seal.key", key)
     one.config = {"seal": {"static": {"key_file": None, "credential": "seal.key"}}}
     try:
-        # As systemd leaves it: the mask of an access list shows in the group's bits.
-        key.chmod(0o440)
+        # As systemd leaves it: root's, and the mask of an access list shows in the group's bits.
+        key.chmod(0o440 if os.geteuid() == 0 else 0o400)
         one.start(env={"CREDENTIALS_DIRECTORY": str(tmp_path)})
         one.cluster.await_health({200}, [one])
         assert one.stop() == 0
@@ -122,6 +122,7 @@ def test_the_seal_key_comes_from_a_credential(one, tmp_path):
         one.start(env={"CREDENTIALS_DIRECTORY": str(tmp_path)})
         assert one.process.wait(120) == 1
         assert "seal: credential: " in one.log_text()[-1000:]
+        assert "mode 0444 lets others use the key: run chmod " in one.log_text()[-1000:]
         key.unlink()
         one.start(env={"CREDENTIALS_DIRECTORY": str(tmp_path)})
         one.cluster.await_health({503}, [one])

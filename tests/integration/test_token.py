@@ -294,7 +294,7 @@ def test_a_wrapped_answer_is_unwrapped_once(cluster):
         token = told["wrap_info"]["token"]
         looked = other.call("POST", "/v1/sys/wrapping/lookup", {"token": token}, token="").data
         assert (looked["creation_ttl"], looked["creation_path"]) == (60, "kv/wrapped")
-        again = other.call("POST", "/v1/sys/wrapping/rewrap", {"token": token}, token="").json
+        again = other.call("POST", "/v1/sys/wrapping/rewrap", {"token": token}).json
         token = again["wrap_info"]["token"]
         results = []
 

@@ -35,7 +35,8 @@ def part_of(token, at):
 
 
 def use(node, verb, token):
-    return node.call("POST", WRAP + verb, {"token": token}, token="")
+    who = {"token": ""} if verb == "lookup" else {}
+    return node.call("POST", WRAP + verb, {"token": token}, **who)
 
 
 def refused(answer):

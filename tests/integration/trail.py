@@ -28,7 +28,7 @@ UNRECORDED = (
 # Statuses of replies that the HTTP server gives before it knows a path.
 UNREAD = (408, 412, 413, 414, 431)
 
-ROOTS = ("v1/", "lantern/")  # of the APIs; the second one is of the sample
+ROOTS = ("v1/", "api/v2/", ".well-known/", "app/", "lantern/")  # of the APIs; the last one is of the sample
 
 watched = {}  # port of a node: the calls of its cluster
 

@@ -33,7 +33,13 @@ struct campaign {
 unsigned campaign_run(const struct campaign *campaign);
 /* Seeds that once found something: lines "SEED PROFILE cause". As campaign_run. */
 unsigned seeds_run(const char *path);
-/* Each planted bug must be found; `jobs` are looked for at once. true when all were found. */
-bool planted_run(const char *path, const char *only, unsigned jobs);
+/* Every count-th, from that with the number on. */
+struct slice {
+    unsigned number, count; /* number < count */
+};
+
+/* Each planted bug of the slice, or `only`, must be found; `jobs` are looked for at once. true when
+ * all were found. */
+bool planted_run(const char *path, const char *only, struct slice slice, unsigned jobs);
 
 #endif

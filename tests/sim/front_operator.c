@@ -25,7 +25,7 @@ enum status front_policy_check(struct node *n, struct state_txn *txn,
                                const struct auth_token *token, int64_t now_ms)
 {
     const struct acl_names list = {token->policies, token->policies_text, token->policies_hash,
-                                   now_ms};
+                                   now_ms, NULL};
     const struct acl_question question = {.path = BYTES("front/register"), .caps = CAP_READ};
     struct acl_ref *ref;
     TRY(acl_cache_get(n->acls, txn, STATE_NS_ROOT, &list, &ref));

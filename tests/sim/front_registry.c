@@ -82,11 +82,13 @@ enum status front_registry_create(const struct auth_scope *s, const struct front
 enum status front_registry_check(struct node *n, const struct auth_scope *s,
                                  const struct auth_token *token)
 {
-    const struct registry_scope scope = {
-        .cache = n->registry_acls,
-        .txn = s->txn,
-        .ns = s->ns,
-        .links = {token->policies, token->policies_text, token->policies_hash, s->now_ms},
-        .management = token->kind == TOKEN_SECRETS};
+    const struct registry_scope scope = {.cache = n->registry_acls,
+                                         .txn = s->txn,
+                                         .ns = s->ns,
+                                         .links = {.list = token->policies,
+                                                   .text = token->policies_text,
+                                                   .hash = token->policies_hash,
+                                                   .now_ms = s->now_ms},
+                                         .management = token->kind == TOKEN_SECRETS};
     return registry_rules_allow(&scope, REGISTRY_KEY, BYTES("front/register"), REGISTRY_READ);
 }

@@ -1,4 +1,4 @@
-/* Wrapped replies: a node's side, as src/front/secrets and src/api/sys use auth/wrapping.h, and
+/* Wrapped replies: a node's side, as src/front/secrets and src/api/tools use auth/wrapping.h, and
  * what must hold at the end of a run. The reply is a number, which also ends the path that a
  * look-up tells. */
 #include "front_parts.h"

@@ -14,13 +14,16 @@ static const char usage_text[] =
     "sim [--profile NAME] [--jobs N] [--plant NAME] --runs FIRST COUNT\n"
     "                                                       many runs\n"
     "sim --seeds FILE                                       runs that once found something\n"
-    "sim --planted [NAME]                                   every planted bug must be found\n"
+    "sim [--slice I/N] --planted [NAME]                     every planted bug must be found; of N "
+    "slices\n"
+    "                                                       only that of number I, from 0\n"
     "sim --self-test                                        the simulator's own parts\n";
 
 struct arguments {
     const char *profile, *plant;
     bool verbose;
     unsigned jobs;
+    struct slice slice;
     const char *rest[3];
     unsigned n_rest;
 };
@@ -44,9 +47,20 @@ static uint64_t number(const char *text)
     return n;
 }
 
+/* I/N with I < N. */
+static struct slice slice_read(const char *text)
+{
+    struct slice slice;
+    char end;
+    if (sscanf(text, "%u/%u%c", &slice.number, &slice.count, &end) != 2 ||
+        slice.number >= slice.count)
+        exit(usage());
+    return slice;
+}
+
 static struct arguments arguments_read(int argc, char **argv)
 {
-    struct arguments a = {.profile = "any", .jobs = 2};
+    struct arguments a = {.profile = "any", .jobs = 2, .slice = {.count = 1}};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--profile") == 0 && ++i)
@@ -55,6 +69,8 @@ static struct arguments arguments_read(int argc, char **argv)
             a.plant = value;
         else if (strcmp(argv[i], "--jobs") == 0 && ++i)
             a.jobs = (unsigned)number(value);
+        else if (strcmp(argv[i], "--slice") == 0 && ++i)
+            a.slice = slice_read(value);
         else if (strcmp(argv[i], "--verbose") == 0)
             a.verbose = true;
         else if (a.n_rest < ARRAY_LEN(a.rest))
@@ -119,7 +135,7 @@ int main(int argc, char **argv)
     if (strcmp(what, "--seeds") == 0 && a.n_rest == 2)
         return seeds_run(a.rest[1]) != 0;
     if (strcmp(what, "--planted") == 0)
-        return !planted_run(SIM_DIR "/planted.txt", a.rest[1], a.jobs);
+        return !planted_run(SIM_DIR "/planted.txt", a.rest[1], a.slice, a.jobs);
     if (a.n_rest == 1 && what[0] != '-' && what[0] != '\0')
         return run_one(&a, number(what));
     return usage();

@@ -304,8 +304,9 @@ static void go_on(struct pair_sync *s, const struct pair_view *secondary)
         return;
     }
     if (s->phase == SYNC_BEGIN) {
-        if (secondary->role.epoch != s->role.epoch || secondary->role.target != s->target) {
-            s->phase = SYNC_REST; /* the role changed after the aim */
+        if (secondary->role.epoch != s->role.epoch || secondary->role.target != s->target ||
+            secondary->role.since_ms != s->role.since_ms) {
+            s->phase = SYNC_REST; /* the role changed after the aim, as by a disable and a follow */
             return;
         }
         s->role = secondary->role;

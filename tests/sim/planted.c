@@ -126,13 +126,15 @@ static bool hunt_await(void)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-bool planted_run(const char *path, const char *only, unsigned jobs)
+bool planted_run(const char *path, const char *only, struct slice slice, unsigned jobs)
 {
     struct record records[RECORDS_MAX];
     unsigned n = read_records(path, records), found = 0, wanted = 0, running = 0;
     for (unsigned plant = 0; plant < PLANTS_SIMULATED; plant++) {
         const struct record *r = NULL;
         if (only != NULL && strcmp(only, plant_name((enum plant)plant)) != 0)
+            continue;
+        if (only == NULL && plant % slice.count != slice.number)
             continue;
         for (unsigned i = 0; i < n; i++)
             if (strcmp(records[i].name, plant_name((enum plant)plant)) == 0)

@@ -163,7 +163,7 @@ static void sim_post(struct env *base, struct env_task *task)
 
 static void lane_start(struct sim_env *env, enum env_lane lane)
 {
-    unsigned most = lane == LANE_POOL ? POOL_THREADS : 1;
+    unsigned most = lane == LANE_POOL ? POOL_THREADS : 1; /* LANE_SLOW: half of them */
     while (env->busy[lane] < most && !list_empty(&env->lanes[lane])) {
         struct sim_job *job = CONTAINER_OF(list_pop(&env->lanes[lane]), struct sim_job, link);
         uint64_t slow = MAX(env->fs->faults.slow, 1u) * env->fs->sync_ns_max;

@@ -141,20 +141,20 @@ static const char *const kind_names[TRAIL_KINDS] = {
 };
 
 static const struct route rows[] = {
-    {.method = METHOD_GET, .path = "look/:number", .handler = look, .auth = AUTH_NONE},
-    {.method = METHOD_GET, .path = "touch/:number", .handler = change, .auth = AUTH_NONE},
-    {.method = METHOD_POST, .path = "change/:number", .handler = change, .auth = AUTH_NONE},
-    {.method = METHOD_POST, .path = "refuse/:number", .handler = refuse, .auth = AUTH_NONE},
+    {.method = METHOD_GET, .path = "look/:number", .handler = look, .who = WHO_ANYONE},
+    {.method = METHOD_GET, .path = "touch/:number", .handler = change, .who = WHO_ANYONE},
+    {.method = METHOD_POST, .path = "change/:number", .handler = change, .who = WHO_ANYONE},
+    {.method = METHOD_POST, .path = "refuse/:number", .handler = refuse, .who = WHO_ANYONE},
     {.method = METHOD_POST,
      .path = "outside/:number",
      .handler = change,
      .outside = outside,
-     .auth = AUTH_NONE},
+     .who = WHO_ANYONE},
     {.method = METHOD_POST,
      .path = "step/:number",
      .handler = look,
      .outside = outside,
-     .auth = AUTH_NONE},
+     .who = WHO_ANYONE},
 };
 
 static enum status read_method(struct req *req, const struct router_request *request)
@@ -188,8 +188,9 @@ static void put_data(const struct req *req, struct bytes data, struct buf *out)
     buf_add(out, data);
 }
 
-static void put_error(const char *text, struct buf *out)
+static void put_error(int http, const char *text, struct buf *out)
 {
+    (void)http;
     buf_add_str(out, text);
 }
 
@@ -307,8 +308,11 @@ struct trail_service *trail_service_new(struct node *n)
                                    .version = "sim",
                                    .request_log = TRACE_DEBUG,
                                    .audit = trail_devices_table(n->trail_devices)};
-    s->router.options =
-        (struct router_options){.modules = {modules, ARRAY_LEN(modules)}, .host = &s->host};
+    const struct router_options options = {.modules = {modules, ARRAY_LEN(modules)},
+                                           .host = &s->host};
+    struct reason why;
+    if (router_init(&s->router, &options, &why) != ST_OK)
+        core_fail(n->cluster->core, "%s", why.text);
     list_init(&s->asked);
     s->handover = trail_handover_new(n);
     trail_devices_open(n->trail_devices);
@@ -352,6 +356,7 @@ void trail_service_free(struct trail_service *s)
     if (s == NULL)
         return;
     router_worker_free(s->worker);
+    router_done(&s->router);
     trail_handover_free(s->handover);
     mem_free(s);
 }

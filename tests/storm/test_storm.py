@@ -21,7 +21,7 @@ from rude import Rude
 from writers import SEED, Writer
 
 LONG = bool(os.environ.get("HOLDFAST_LONG"))
-STORM_S = int(os.environ.get("HOLDFAST_STORM_S", "600" if LONG else "60"))
+STORM_S = int(os.environ.get("HOLDFAST_STORM_S", "600" if LONG else "30"))
 STOP_S = 300  # to end in order, and to look for leaks
 SLOW = {"cluster": {"election_ms": 3000}, "seal": {"static": None, "shamir": {}}}
 LEVELS = ["info", "warn", "debug"]

@@ -149,7 +149,7 @@ static enum status note_why(struct dr_follow *f, const struct dr_refuse *r)
                                               : FOLLOW_FITS;
     if (f->verdict != FOLLOW_FITS)
         halt(f, text);
-    if (f->role.mode == DR_MODE_SECONDARY && epoch > f->role.epoch && epoch <= DR_EPOCH_MAX)
+    if (f->role.mode == DR_MODE_SECONDARY && dr_epoch_is_possible(&f->role, epoch))
         TRY(learn_epoch(f, epoch));
     return ST_DENIED;
 }

@@ -12,7 +12,9 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/record.h"
 #include "base/trace.h"
+#include "state/state_core.h"
 #include "store/retain.h"
 
 #include <inttypes.h>
@@ -74,23 +76,57 @@ static enum status make_file(struct follow_lost *l)
     return append(l, BYTES(LOST_MAGIC));
 }
 
-/* Append the value, decrypted if the barrier encrypted it: without the pieces of earlier values
- * that its module may keep behind it (store/retain.h). */
-static enum status add_lost_value(struct follow_lost *l, const struct store_item *item)
+static const struct record_field write_fields[] = {
+    RECORD_FIELD(struct dr_lost_write, key, BLOCK),
+    RECORD_FIELD(struct dr_lost_write, created, VARINT, .help = "version"),
+    RECORD_FIELD(struct dr_lost_write, modified, VARINT, .help = "version"),
+    RECORD_FIELD(struct dr_lost_write, opened, U8,
+                 .help = "the value is as clients wrote it; else as it was stored"),
+    RECORD_FIELD(struct dr_lost_write, value, BLOCK, .secret = true),
+};
+static const struct record lost_record = {
+    RECORD(struct dr_lost_write, write_fields), .name = "dr/lost",
+    .where = "A file `dr-lost-…`: u32 length, then as many bytes, encrypted under the local ring"};
+RECORD_LISTED(lost_record);
+
+/* barrier_decrypt. A term that this node lacks may be one that another node made: follow the keys.
+ * What has no term then is a value in the clear, or damaged: ST_CORRUPT. */
+static enum status open_value(struct part_host *host, struct barrier_cipher *cipher,
+                              struct bytes key, struct bytes sealed, uint8_t *out, size_t *ret_len)
 {
-    struct buf open = {0};
+    enum status st = barrier_decrypt(cipher, key, sealed, out, ret_len);
+    if (st != ST_NOT_FOUND)
+        return st;
+    st = state_follow(rlog_store(host->rlog), host->barrier);
+    TRY(st == ST_CORRUPT ? ST_SEALED : st); /* newer keys do not open here */
+    st = barrier_decrypt(cipher, key, sealed, out, ret_len);
+    return st == ST_NOT_FOUND ? ST_CORRUPT : st;
+}
+
+/* Encode a write whose value is decrypted if the barrier encrypted it: without the pieces of
+ * earlier values that its module may keep after it (store/retain.h). The keys of these values are
+ * gone after the swap, so only a value that is damaged or in the clear is kept as stored. */
+static enum status encode_lost(struct follow_lost *l, const struct store_item *item)
+{
+    struct dr_lost_write lost = {.key = item->key,
+                                 .value = item->value,
+                                 .created = item->created,
+                                 .modified = item->modified};
+    CLEANUP(buf_done) struct buf open = {0};
     struct store_retain_parts parts;
     size_t len = 0;
     uint8_t *room = buf_extend(&open, item->value.len + 1);
     if (room == NULL)
         return ST_NOMEM;
-    bool opened = store_retain_split(item->value, &parts) == ST_OK &&
-                  barrier_decrypt(l->cipher, item->key, parts.head, room, &len) == ST_OK;
-    buf_add_u8(&l->plain, opened);
-    buf_add_block(&l->plain, opened ? bytes_of(room, len) : item->value);
-    mem_wipe(room, item->value.len + 1);
-    buf_done(&open);
-    return buf_status(&l->plain);
+    enum status st = store_retain_split(item->value, &parts);
+    if (st == ST_OK)
+        st = open_value(l->f->thread->host, l->cipher, item->key, parts.head, room, &len);
+    lost.opened = st == ST_OK;
+    if (lost.opened)
+        lost.value = bytes_of(room, len);
+    else if (st != ST_CORRUPT)
+        return st;
+    return record_encode(&lost_record, &lost, &l->plain);
 }
 
 enum status follow_lost_add(struct follow_lost *l, const struct store_item *item)
@@ -99,10 +135,7 @@ enum status follow_lost_add(struct follow_lost *l, const struct store_item *item
         TRY(make_file(l));
     buf_clear(&l->plain);
     buf_clear(&l->sealed);
-    buf_add_block(&l->plain, item->key);
-    buf_add_varint(&l->plain, item->created);
-    buf_add_varint(&l->plain, item->modified);
-    TRY(add_lost_value(l, item));
+    TRY(encode_lost(l, item));
     uint32_t len = (uint32_t)(l->plain.len + BARRIER_OVERHEAD);
     buf_add_u32(&l->sealed, len);
     uint8_t *room = buf_extend(&l->sealed, len);
@@ -149,27 +182,21 @@ static enum status read_at(struct fs_file *file, uint64_t at, uint8_t *to, size_
     return got == n ? ST_OK : ST_CORRUPT;
 }
 
-static enum status decode_write(struct bytes plain, struct dr_lost_write *ret)
-{
-    struct reader r = reader_of(plain);
-    ret->key = reader_block(&r);
-    ret->created = reader_varint(&r);
-    ret->modified = reader_varint(&r);
-    ret->opened = reader_u8(&r) == 1;
-    ret->value = reader_block(&r);
-    return reader_end(&r) == ST_OK ? ST_OK : ST_CORRUPT;
-}
+struct lost_reader {
+    struct part_host *host;
+    struct fs_file *file;
+    struct barrier_cipher *cipher;
+    uint64_t size, at; /* of the file; of the next record */
+};
 
-/* Read the record at *at into `sealed`, and its write. *at moves behind it. ST_NOT_FOUND: the end.
- */
-static enum status read_write(struct fs_file *file, uint64_t size, uint64_t *at,
-                              struct barrier_cipher *cipher, struct buf *room)
+/* Read the next record into `room`, decrypted. ST_NOT_FOUND: the end. */
+static enum status read_write(struct lost_reader *r, struct buf *room)
 {
     uint8_t head[4];
     size_t len = 0;
-    if (*at == size)
+    if (r->at == r->size)
         return ST_NOT_FOUND;
-    TRY(read_at(file, *at, head, sizeof head));
+    TRY(read_at(r->file, r->at, head, sizeof head));
     uint32_t n = le32_get(head);
     if (n <= BARRIER_OVERHEAD || n > RECORD_MAX + BARRIER_OVERHEAD)
         return ST_CORRUPT;
@@ -177,29 +204,29 @@ static enum status read_write(struct fs_file *file, uint64_t size, uint64_t *at,
     uint8_t *to = buf_extend(room, 2 * (size_t)n); /* encrypted, then not */
     if (to == NULL)
         return ST_NOMEM;
-    TRY(read_at(file, *at + sizeof head, to, n));
-    TRY(barrier_decrypt(cipher, BYTES(DR_LOST), bytes_of(to, n), to + n, &len));
-    *at += sizeof head + n;
+    TRY(read_at(r->file, r->at + sizeof head, to, n));
+    TRY(open_value(r->host, r->cipher, BYTES(DR_LOST), bytes_of(to, n), to + n, &len));
+    r->at += sizeof head + n;
     memmove(to, to + n, len);
     room->len = len;
     return ST_OK;
 }
 
-static enum status read_writes(struct fs_file *file, struct barrier_cipher *cipher, uint64_t from,
+static enum status read_writes(struct lost_reader *r, uint64_t from,
                                bool (*each)(void *ctx, const struct dr_lost_write *write),
                                void *ctx)
 {
     struct buf room = {0};
-    struct dr_lost_write write;
+    struct dr_lost_write write = {0};
     uint8_t magic[sizeof LOST_MAGIC - 1];
-    uint64_t size = 0, at = sizeof magic;
-    TRY(fs_size(file, &size));
-    TRY(read_at(file, 0, magic, sizeof magic));
+    TRY(fs_size(r->file, &r->size));
+    TRY(read_at(r->file, 0, magic, sizeof magic));
+    r->at = sizeof magic;
     enum status st = memcmp(magic, LOST_MAGIC, sizeof magic) == 0 ? ST_OK : ST_CORRUPT;
     for (uint64_t i = 0; st == ST_OK; i++) {
-        st = read_write(file, size, &at, cipher, &room);
+        st = read_write(r, &room);
         if (st == ST_OK && i >= from)
-            st = decode_write(buf_bytes(&room), &write);
+            st = record_decode(&lost_record, buf_bytes(&room), NULL, &write);
         if (st == ST_OK && i >= from && !each(ctx, &write))
             break;
     }
@@ -212,16 +239,15 @@ static enum status read_writes(struct fs_file *file, struct barrier_cipher *ciph
 enum status dr_lost_read(struct part_host *host, const char *name, uint64_t from,
                          bool (*each)(void *ctx, const struct dr_lost_write *write), void *ctx)
 {
-    struct fs_file *file = NULL;
-    struct barrier_cipher *cipher = NULL;
+    struct lost_reader r = {.host = host};
     if (!name_valid(name))
         return ST_NOT_FOUND;
-    TRY(fs_open(host->fs, name, FS_READ, &file));
+    TRY(fs_open(host->fs, name, FS_READ, &r.file));
     /* decryption draws no random bytes, so the env may be another thread's */
-    enum status st = barrier_cipher_new(host->barrier, host->env, &cipher);
+    enum status st = barrier_cipher_new(host->barrier, host->env, &r.cipher);
     if (st == ST_OK)
-        st = read_writes(file, cipher, from, each, ctx);
-    barrier_cipher_free(cipher);
-    fs_close(file);
+        st = read_writes(&r, from, each, ctx);
+    barrier_cipher_free(r.cipher);
+    fs_close(r.file);
     return st;
 }

@@ -13,20 +13,29 @@ static bool is_visible(struct bytes text)
     return true;
 }
 
+static bool address_valid(struct bytes address)
+{
+    char host[TEXT_HOST_MAX], text[DR_ADDRESS_MAX];
+    uint16_t port;
+    if (address.len == 0 || address.len >= sizeof text || !is_visible(address))
+        return false;
+    *bytes_put((uint8_t *)text, address) = '\0';
+    return text_address_split(text, host, &port) == ST_OK;
+}
+
+static const struct record_field address_fields[] = {RECORD_ITSELF(
+    "address", char[DR_ADDRESS_MAX], TEXT, .check = address_valid, .help = "host:port")};
+const struct record dr_address_record = {RECORD(char[DR_ADDRESS_MAX], address_fields),
+                                         .name = "dr/address"};
+
 enum status dr_addresses_add(struct dr_addresses *addresses, struct bytes address)
 {
-    char host[TEXT_HOST_MAX], *to;
-    uint16_t port;
     ASSERT(addresses->n <= DR_ADDRESSES_MAX);
     if (addresses->n == DR_ADDRESSES_MAX)
         return ST_TOO_BIG;
-    if (address.len == 0 || address.len >= DR_ADDRESS_MAX || !is_visible(address))
+    if (!address_valid(address))
         return ST_INVALID;
-    to = addresses->at[addresses->n];
-    memcpy(to, address.data, address.len);
-    to[address.len] = '\0';
-    TRY(text_address_split(to, host, &port));
-    addresses->n++;
+    *bytes_put((uint8_t *)addresses->at[addresses->n++], address) = '\0';
     return ST_OK;
 }
 

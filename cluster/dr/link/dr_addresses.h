@@ -2,8 +2,7 @@
 #ifndef HOLDFAST_CLUSTER_DR_LINK_DR_ADDRESSES_H
 #define HOLDFAST_CLUSTER_DR_LINK_DR_ADDRESSES_H
 
-#include "base/bytes.h"
-#include "base/status.h"
+#include "base/record.h"
 
 enum {
     DR_ADDRESSES_MAX = 16,
@@ -17,6 +16,7 @@ struct dr_addresses {
     char at[DR_ADDRESSES_MAX][DR_ADDRESS_MAX];
 };
 
+extern const struct record dr_address_record; /* an address in a list */
 /* Append an address. ST_INVALID: not "host:port". ST_TOO_BIG: no more fit. */
 NODISCARD enum status dr_addresses_add(struct dr_addresses *addresses, struct bytes address);
 /* The URL of this node's API, as frames carry it; empty where it is longer. */

@@ -8,9 +8,6 @@ enum {
     WAL_HEAD = 29,
     SYNC_HEAD = 13,
     LIST_HEAD = 6,
-    PONG_RENEW = 1,
-    PONG_DIFFERS = 2,
-    PONG_CONFIRM = 4,
     VARINT_MAX = 3, /* bytes of a varint up to 2^21 */
     ADDRESSES_BYTES_MAX = 1 + DR_ADDRESSES_MAX * (VARINT_MAX + DR_ADDRESS_MAX - 1),
 };
@@ -49,461 +46,376 @@ static bool printable(struct bytes text)
     return true;
 }
 
-/* Times are milliseconds since 1970 and never negative. */
-static void put_ms(struct buf *out, int64_t ms)
-{
-    ASSERT(ms >= 0 && ms < TEXT_CLOCK_END);
-    buf_add_u64(out, (uint64_t)ms);
-}
-
-static bool take_ms(struct reader *r, int64_t *ret_ms)
-{
-    uint64_t ms = reader_u64(r);
-    *ret_ms = (int64_t)ms;
-    return ms < (uint64_t)TEXT_CLOCK_END;
-}
-
-static void take_raw(struct reader *r, uint8_t *to, size_t n)
-{
-    struct bytes from = reader_take(r, n);
-    if (from.len == n)
-        memcpy(to, from.data, n);
-}
-
-/* Addresses */
-
-static void put_addresses(struct buf *out, const struct dr_addresses *addresses)
-{
-    ASSERT(addresses->n <= DR_ADDRESSES_MAX);
-    buf_add_u8(out, addresses->n);
-    for (unsigned i = 0; i < addresses->n; i++)
-        buf_add_block(out, bytes_str(addresses->at[i]));
-}
-
-static bool take_addresses(struct reader *r, struct dr_addresses *ret_addresses)
-{
-    ret_addresses->n = 0;
-    for (unsigned n = reader_u8(r); n > 0; n--)
-        if (dr_addresses_add(ret_addresses, reader_block(r)) != ST_OK)
-            return false;
-    return true;
-}
-
-/* Where people find a node: shown, and never dialled. */
-static void put_place(struct buf *out, struct bytes text, size_t max)
-{
-    ASSERT(text.len < max && printable(text));
-    buf_add_block(out, text);
-}
-
-static bool take_place(struct reader *r, size_t max, struct bytes *ret_text)
-{
-    *ret_text = reader_block(r);
-    return ret_text->len < max && printable(*ret_text);
-}
-
 /* Frames from the secondary */
 
-static void put_hello(const struct dr_frame *f, struct buf *out)
+static bool hello_valid(const void *from)
 {
-    const struct dr_hello *hello = &f->hello;
-    ASSERT(hello->protocol != 0 && hello->feature != 0 && hello->epoch != 0);
-    ASSERT(hello->purpose >= DR_STREAM && hello->purpose <= DR_ANNOUNCE);
-    ASSERT(dr_name_id_valid(hello->id));
-    buf_add_u16(out, hello->protocol);
-    buf_add_u16(out, hello->feature);
-    buf_add_u8(out, hello->purpose);
-    buf_add(out, bytes_of(hello->set, sizeof hello->set));
-    buf_add_u64(out, hello->epoch);
-    buf_add_u64(out, hello->position);
-    put_ms(out, hello->record_ms);
-    buf_add_block(out, bytes_str(hello->id));
+    return dr_name_id_valid(((const struct dr_hello *)from)->id);
 }
 
-static bool take_hello(struct reader *r, struct dr_frame *f)
-{
-    struct dr_hello *hello = &f->hello;
-    hello->protocol = reader_u16(r);
-    hello->feature = reader_u16(r);
-    hello->purpose = reader_u8(r);
-    take_raw(r, hello->set, sizeof hello->set);
-    hello->epoch = reader_u64(r);
-    hello->position = reader_u64(r);
-    bool timed = take_ms(r, &hello->record_ms);
-    struct bytes id = reader_block(r);
-    if (r->failed || !timed || id.len == 0 || id.len >= DR_ID_MAX)
-        return false;
-    memcpy(hello->id, id.data, id.len);
-    hello->id[id.len] = '\0';
-    if (hello->protocol > DR_PROTOCOL)
-        (void)reader_take(r, reader_left(r)); /* fields of a later protocol */
-    /* A zero inside the id shortens the text: refuse it. */
-    return hello->protocol != 0 && hello->feature != 0 && hello->epoch != 0 &&
-           hello->purpose >= DR_STREAM && hello->purpose <= DR_ANNOUNCE &&
-           strlen(hello->id) == id.len && dr_name_id_valid(hello->id);
-}
+static const struct record_field hello_fields[] = {
+    RECORD_FIELD(struct dr_hello, protocol, U16, .min = 1,
+                 .help = "newest protocol that the secondary speaks"),
+    RECORD_FIELD(struct dr_hello, feature, U16, .min = 1,
+                 .help = "feature level that the secondary understands"),
+    RECORD_FIELD(struct dr_hello, purpose, U8, .min = DR_STREAM, .max = DR_ANNOUNCE),
+    RECORD_FIELD(struct dr_hello, set, FIXED),
+    RECORD_FIELD(struct dr_hello, epoch, U64, .min = 1),
+    RECORD_NAMED("version", struct dr_hello, position, U64,
+                 .help = "version of the secondary's state"),
+    RECORD_FIELD(struct dr_hello, record_ms, U64, .max = TEXT_CLOCK_END - 1,
+                 .help = "time in the record of the WAL that made this version; 0: not known"),
+    RECORD_FIELD(struct dr_hello, id, TEXT, .min = 1,
+                 .help = "letters, digits, `.`, `_`, `-`, beginning with a letter or digit"),
+};
+static const struct record hello_record = {RECORD(struct dr_hello, hello_fields),
+                                           .name = "dr-frame/hello", .where = "A frame",
+                                           .protocol = DR_PROTOCOL, .valid = hello_valid};
+RECORD_LISTED(hello_record);
 
-static void put_credit(const struct dr_frame *f, struct buf *out)
-{
-    ASSERT(f->credit.bytes != 0);
-    buf_add_u64(out, f->credit.bytes);
-}
+static const struct record_field credit_fields[] = {
+    RECORD_FIELD(struct dr_credit, bytes, U64, .min = 1,
+                 .help = "of data in WAL and SYNC_DATA that may follow in addition"),
+};
+static const struct record credit_record = {RECORD(struct dr_credit, credit_fields),
+                                            .name = "dr-frame/credit", .where = "A frame"};
+RECORD_LISTED(credit_record);
 
-static bool take_credit(struct reader *r, struct dr_frame *f)
-{
-    f->credit.bytes = reader_u64(r);
-    return f->credit.bytes != 0;
-}
+static const struct record_field ack_fields[] = {
+    RECORD_FIELD(struct dr_ack, version, U64,
+                 .help = "that a majority of the secondary has stored"),
+    RECORD_FIELD(struct dr_ack, commit_us, U64,
+                 .help = "microseconds from the arrival of that version to its commit"),
+};
+static const struct record ack_record = {RECORD(struct dr_ack, ack_fields), .name = "dr-frame/ack",
+                                         .where = "A frame"};
+RECORD_LISTED(ack_record);
 
-static void put_ack(const struct dr_frame *f, struct buf *out)
-{
-    buf_add_u64(out, f->ack.version);
-    buf_add_u64(out, f->ack.commit_us);
-}
+static const struct record_field root_fields[] = {
+    RECORD_FIELD(struct dr_root, version, U64),
+    RECORD_FIELD(struct dr_root, root, FIXED,
+                 .help = "Merkle root of the replicated state at that version"),
+};
+static const struct record root_record = {RECORD(struct dr_root, root_fields),
+                                          .name = "dr-frame/root", .where = "A frame"};
+RECORD_LISTED(root_record);
 
-static bool take_ack(struct reader *r, struct dr_frame *f)
-{
-    f->ack.version = reader_u64(r);
-    f->ack.commit_us = reader_u64(r);
-    return true;
-}
+static const struct record_field ping_fields[] = {
+    RECORD_FIELD(struct dr_ping, stamp, U64, .help = "PONG repeats it"),
+    RECORD_NAMED("version", struct dr_ping, position, U64,
+                 .help = "version of the secondary's state"),
+    RECORD_FIELD(struct dr_ping, echo, U64,
+                 .help = "the primary's stamp in the newest PONG of this connection whose version "
+                         "the state has reached; 0: none"),
+    RECORD_FIELD(struct dr_ping, held_ms, U64, .help = "since the state reached that version"),
+    RECORD_FIELD(struct dr_ping, wall_ms, U64, .max = TEXT_CLOCK_END - 1,
+                 .help = "clock of the secondary's node"),
+    RECORD_FIELD(struct dr_ping, trip_us, U64,
+                 .help = "microseconds from the last PING to its PONG; 0: not measured"),
+    RECORD_FIELD(struct dr_ping, settled, U64,
+                 .help = "version of the secondary's state at which its own keys were under the "
+                         "newest root key; 0: not known"),
+    RECORD_FIELD(struct dr_ping, api, BLOCK, .max = DR_URL_MAX - 1, .check = printable,
+                 .help = "URL of the API of the secondary's node, for people; printable ASCII"),
+    RECORD_FIELD(struct dr_ping, cluster, BLOCK, .max = DR_ADDRESS_MAX - 1, .check = printable,
+                 .help = "host:port of its cluster port, for people; printable ASCII"),
+};
+static const struct record ping_record = {RECORD(struct dr_ping, ping_fields),
+                                          .name = "dr-frame/ping", .where = "A frame"};
+RECORD_LISTED(ping_record);
 
-static void put_root(const struct dr_frame *f, struct buf *out)
-{
-    buf_add_u64(out, f->root.version);
-    buf_add(out, bytes_of(f->root.root, DR_ROOT_BYTES));
-}
-
-static bool take_root(struct reader *r, struct dr_frame *f)
-{
-    f->root.version = reader_u64(r);
-    take_raw(r, f->root.root, DR_ROOT_BYTES);
-    return true;
-}
-
-static void put_ping(const struct dr_frame *f, struct buf *out)
-{
-    buf_add_u64(out, f->ping.stamp);
-    buf_add_u64(out, f->ping.position);
-    buf_add_u64(out, f->ping.echo);
-    buf_add_u64(out, f->ping.held_ms);
-    put_ms(out, f->ping.wall_ms);
-    buf_add_u64(out, f->ping.trip_us);
-    buf_add_u64(out, f->ping.settled);
-    put_place(out, f->ping.api, DR_URL_MAX);
-    put_place(out, f->ping.cluster, DR_ADDRESS_MAX);
-}
-
-static bool take_ping(struct reader *r, struct dr_frame *f)
-{
-    f->ping.stamp = reader_u64(r);
-    f->ping.position = reader_u64(r);
-    f->ping.echo = reader_u64(r);
-    f->ping.held_ms = reader_u64(r);
-    bool timed = take_ms(r, &f->ping.wall_ms);
-    f->ping.trip_us = reader_u64(r);
-    f->ping.settled = reader_u64(r);
-    return timed && take_place(r, DR_URL_MAX, &f->ping.api) &&
-           take_place(r, DR_ADDRESS_MAX, &f->ping.cluster);
-}
-
-static void put_cert_request(const struct dr_frame *f, struct buf *out)
-{
-    ASSERT(f->cert_request.public_pem.len != 0 && f->cert_request.public_pem.len <= DR_PUBLIC_MAX);
-    buf_add_block(out, f->cert_request.public_pem);
-}
-
-static bool take_cert_request(struct reader *r, struct dr_frame *f)
-{
-    struct bytes pem = f->cert_request.public_pem = reader_block(r);
-    return pem.len != 0 && pem.len <= DR_PUBLIC_MAX;
-}
+static const struct record_field cert_request_fields[] = {
+    RECORD_FIELD(struct dr_cert_request, public_pem, BLOCK, .min = 1, .max = DR_PUBLIC_MAX,
+                 .help = "public half of a new key as PEM text"),
+};
+static const struct record cert_request_record = {
+    RECORD(struct dr_cert_request, cert_request_fields), .name = "dr-frame/cert-request",
+    .where = "A frame"};
+RECORD_LISTED(cert_request_record);
 
 /* Frames from the primary */
 
-static void put_welcome(const struct dr_frame *f, struct buf *out)
+static const struct record_field welcome_fields[] = {
+    RECORD_FIELD(struct dr_welcome, protocol, U16, .min = 1, .max = DR_PROTOCOL,
+                 .help = "that both sides speak from here on"),
+    RECORD_FIELD(struct dr_welcome, feature, U16, .min = 1, .help = "feature level of the primary"),
+    RECORD_FIELD(struct dr_welcome, set, FIXED),
+    RECORD_FIELD(struct dr_welcome, epoch, U64, .min = 1),
+    RECORD_FIELD(struct dr_welcome, version, U64, .help = "of the primary's state"),
+    RECORD_FIELD(struct dr_welcome, time_ms, U64, .max = TEXT_CLOCK_END - 1,
+                 .help = "cluster time"),
+    RECORD_FIELD(
+        struct dr_welcome, record_ms, U64, .max = TEXT_CLOCK_END - 1,
+        .help = "of a stream: time in this node's record of the secondary's version; 0: not known"),
+    RECORD_ARRAY("addresses", struct dr_welcome, addresses.at, addresses.n, LIST8,
+                 &dr_address_record, .help = "cluster ports of the primary"),
+};
+static const struct record welcome_record = {RECORD(struct dr_welcome, welcome_fields),
+                                             .name = "dr-frame/welcome", .where = "A frame"};
+RECORD_LISTED(welcome_record);
+
+static const struct record_field refuse_fields[] = {
+    RECORD_FIELD(struct dr_refuse, code, U8, .min = 1),
+    RECORD_FIELD(
+        struct dr_refuse, epoch, U64,
+        .help =
+            "highest epoch of the secondary's set that the refusing cluster knows; 0: not said"),
+    RECORD_FIELD(struct dr_refuse, text, BLOCK, .max = DR_TEXT_MAX, .check = printable,
+                 .help = "printable ASCII"),
+};
+static const struct record refuse_record = {RECORD(struct dr_refuse, refuse_fields),
+                                            .name = "dr-frame/refuse", .where = "A frame"};
+RECORD_LISTED(refuse_record);
+
+static bool wal_valid(const void *from)
 {
-    const struct dr_welcome *welcome = &f->welcome;
-    ASSERT(welcome->protocol != 0 && welcome->protocol <= DR_PROTOCOL);
-    ASSERT(welcome->feature != 0 && welcome->epoch != 0);
-    buf_add_u16(out, welcome->protocol);
-    buf_add_u16(out, welcome->feature);
-    buf_add(out, bytes_of(welcome->set, sizeof welcome->set));
-    buf_add_u64(out, welcome->epoch);
-    buf_add_u64(out, welcome->version);
-    put_ms(out, welcome->time_ms);
-    put_ms(out, welcome->record_ms);
-    put_addresses(out, &welcome->addresses);
+    const struct dr_wal *wal = from;
+    return wal->last >= wal->first && wal->offset < wal->run_bytes &&
+           wal->block.raw_bytes <= wal->run_bytes - wal->offset && dr_block_valid(&wal->block);
 }
 
-static bool take_welcome(struct reader *r, struct dr_frame *f)
+static const struct record_field wal_fields[] = {
+    RECORD_FIELD(struct dr_wal, first, U64, .min = 1,
+                 .help = "version of the first record of the run"),
+    RECORD_FIELD(struct dr_wal, last, U64, .help = "version of the last record"),
+    RECORD_FIELD(struct dr_wal, run_bytes, U32, .max = DR_RUN_MAX),
+    RECORD_FIELD(struct dr_wal, offset, U32, .help = "of this content in the run"),
+    RECORD_NAMED("packed", struct dr_wal, block.packed, U8, .help = "the content is an LZ4 block"),
+    RECORD_NAMED("raw_bytes", struct dr_wal, block.raw_bytes, U32, .min = 1, .max = DR_RAW_MAX,
+                 .help = "of the content as it is"),
+    RECORD_NAMED("data", struct dr_wal, block.data, REST, .min = 1, .max = DR_RAW_MAX,
+                 .help = "content"),
+};
+static const struct record wal_record = {RECORD(struct dr_wal, wal_fields), .name = "dr-frame/wal",
+                                         .where = "A frame", .valid = wal_valid};
+RECORD_LISTED(wal_record);
+
+static const struct record_field too_old_fields[] = {
+    RECORD_FIELD(struct dr_too_old, first, U64,
+                 .help =
+                     "version of the oldest record that the primary has: the secondary must sync"),
+};
+static const struct record too_old_record = {RECORD(struct dr_too_old, too_old_fields),
+                                             .name = "dr-frame/too-old", .where = "A frame"};
+RECORD_LISTED(too_old_record);
+
+static const struct record_field checkpoint_fields[] = {
+    RECORD_FIELD(struct dr_checkpoint, version, U64,
+                 .help = "the secondary replies with ROOT once its state has that version"),
+};
+static const struct record checkpoint_record = {RECORD(struct dr_checkpoint, checkpoint_fields),
+                                                .name = "dr-frame/checkpoint", .where = "A frame"};
+RECORD_LISTED(checkpoint_record);
+
+static const struct record_field differs_fields[] = {
+    RECORD_FIELD(
+        struct dr_checkpoint, version, U64,
+        .help = "at which the secondary's root is not the primary's: the secondary must compare"),
+};
+static const struct record differs_record = {RECORD(struct dr_checkpoint, differs_fields),
+                                             .name = "dr-frame/differs", .where = "A frame"};
+RECORD_LISTED(differs_record);
+
+static const struct record_field sync_begin_fields[] = {
+    RECORD_FIELD(struct dr_sync_begin, version, U64, .help = "that the sync carries"),
+    RECORD_FIELD(struct dr_sync_begin, keys, U64, .help = "in that version"),
+    RECORD_FIELD(struct dr_sync_begin, time_ms, U64, .max = TEXT_CLOCK_END - 1,
+                 .help = "cluster time of the version"),
+};
+static const struct record sync_begin_record = {RECORD(struct dr_sync_begin, sync_begin_fields),
+                                                .name = "dr-frame/sync-begin", .where = "A frame"};
+RECORD_LISTED(sync_begin_record);
+
+static bool sync_data_valid(const void *from)
 {
-    struct dr_welcome *welcome = &f->welcome;
-    welcome->protocol = reader_u16(r);
-    welcome->feature = reader_u16(r);
-    take_raw(r, welcome->set, sizeof welcome->set);
-    welcome->epoch = reader_u64(r);
-    welcome->version = reader_u64(r);
-    return take_ms(r, &welcome->time_ms) && take_ms(r, &welcome->record_ms) &&
-           take_addresses(r, &welcome->addresses) && welcome->protocol != 0 &&
-           welcome->protocol <= DR_PROTOCOL && welcome->feature != 0 && welcome->epoch != 0;
+    const struct dr_sync_data *data = from;
+    return data->offset <= UINT64_MAX - data->block.raw_bytes && dr_block_valid(&data->block);
 }
 
-static void put_refuse(const struct dr_frame *f, struct buf *out)
+static const struct record_field sync_data_fields[] = {
+    RECORD_FIELD(struct dr_sync_data, offset, U64, .help = "of this content in the whole"),
+    RECORD_NAMED("packed", struct dr_sync_data, block.packed, U8,
+                 .help = "the content is an LZ4 block"),
+    RECORD_NAMED("raw_bytes", struct dr_sync_data, block.raw_bytes, U32, .min = 1,
+                 .max = DR_RAW_MAX, .help = "of the content as it is"),
+    RECORD_NAMED("data", struct dr_sync_data, block.data, REST, .min = 1, .max = DR_RAW_MAX,
+                 .help = "content"),
+};
+static const struct record sync_data_record = {RECORD(struct dr_sync_data, sync_data_fields),
+                                               .name = "dr-frame/sync-data", .where = "A frame",
+                                               .valid = sync_data_valid};
+RECORD_LISTED(sync_data_record);
+
+static const struct record_field sync_end_fields[] = {
+    RECORD_FIELD(struct dr_sync_end, bytes, U64, .help = "of content that were sent"),
+    RECORD_FIELD(struct dr_sync_end, crc, U32, .help = "CRC-32C of all of them"),
+    RECORD_FIELD(struct dr_sync_end, root, FIXED,
+                 .help = "Merkle root of the replicated state at the version: the secondary swaps "
+                         "in no state with another"),
+};
+static const struct record sync_end_record = {RECORD(struct dr_sync_end, sync_end_fields),
+                                              .name = "dr-frame/sync-end", .where = "A frame"};
+RECORD_LISTED(sync_end_record);
+
+static const struct record_field pong_fields[] = {
+    RECORD_FIELD(struct dr_pong, stamp, U64, .help = "of the PING"),
+    RECORD_FIELD(struct dr_pong, version, U64, .help = "of the primary's state"),
+    RECORD_FIELD(struct dr_pong, time_ms, U64, .max = TEXT_CLOCK_END - 1, .help = "cluster time"),
+    RECORD_NAMED("own_stamp", struct dr_pong, own, U64, .min = 1,
+                 .help = "the primary's own stamp, which a later PING repeats as its echo"),
+    RECORD_FIELD(struct dr_pong, wall_ms, U64, .max = TEXT_CLOCK_END - 1,
+                 .help = "clock of the primary's node"),
+    RECORD_FIELD(struct dr_pong, behind, U64,
+                 .help = "bytes of records after the secondary's version that this node has"),
+    RECORD_FIELD(struct dr_pong, verified, U64,
+                 .help = "newest version at which this node found both roots equal; 0: none"),
+    RECORD_BITS_BYTE,
+    RECORD_FIELD(struct dr_pong, renew, FLAG, .mask = 1,
+                 .help = "the secondary's certificate is due for renewal"),
+    RECORD_FIELD(struct dr_pong, differs, FLAG, .mask = 2,
+                 .help = "the roots differed at the last comparison"),
+    RECORD_FIELD(struct dr_pong, confirm, FLAG, .mask = 4,
+                 .help = "the secondary shall send ACK on this connection"),
+    RECORD_FIELD(struct dr_pong, api, BLOCK, .max = DR_URL_MAX - 1, .check = printable,
+                 .help = "URL of the API of the primary's node, for people; printable ASCII"),
+    RECORD_ARRAY("addresses", struct dr_pong, addresses.at, addresses.n, LIST8, &dr_address_record,
+                 .help = "cluster ports of the primary"),
+};
+static const struct record pong_record = {RECORD(struct dr_pong, pong_fields),
+                                          .name = "dr-frame/pong", .where = "A frame"};
+RECORD_LISTED(pong_record);
+
+static const struct record_field cert_fields[] = {
+    RECORD_FIELD(struct dr_cert, pem, BLOCK, .min = 1, .max = DR_CERT_MAX,
+                 .help = "certificate as PEM text"),
+};
+static const struct record cert_record = {RECORD(struct dr_cert, cert_fields),
+                                          .name = "dr-frame/cert", .where = "A frame"};
+RECORD_LISTED(cert_record);
+
+/* Lists of a difference sync */
+
+static bool list_valid(const void *from)
 {
-    const struct dr_refuse *refuse = &f->refuse;
-    ASSERT(refuse->code != 0);
-    ASSERT(refuse->text.len <= DR_TEXT_MAX && printable(refuse->text));
-    buf_add_u8(out, refuse->code);
-    buf_add_u64(out, refuse->epoch);
-    buf_add_block(out, refuse->text);
+    return dr_block_valid(&((const struct dr_diff_list *)from)->block);
 }
 
-static bool take_refuse(struct reader *r, struct dr_frame *f)
+static bool nodes_valid(const void *from)
 {
-    f->refuse.code = reader_u8(r);
-    f->refuse.epoch = reader_u64(r);
-    f->refuse.text = reader_block(r);
-    return f->refuse.code != 0 && f->refuse.text.len <= DR_TEXT_MAX && printable(f->refuse.text);
+    return list_valid(from) && !((const struct dr_diff_list *)from)->flag;
 }
 
-/* Append what precedes the data of a block. */
-static void put_block(struct buf *out, const struct dr_block *block)
+static const struct record_field diff_ask_fields[] = {
+    RECORD_FIELD(struct dr_diff_list, flag, U8, .help = "newest versions are not compared"),
+    RECORD_NAMED("packed", struct dr_diff_list, block.packed, U8,
+                 .help = "the content is an LZ4 block"),
+    RECORD_NAMED("raw_bytes", struct dr_diff_list, block.raw_bytes, U32, .min = 1,
+                 .max = DR_RAW_MAX, .help = "of the content as it is"),
+    RECORD_NAMED("data", struct dr_diff_list, block.data, REST, .min = 1, .max = DR_RAW_MAX,
+                 .help = "content"),
+};
+static const struct record diff_ask_record = {RECORD(struct dr_diff_list, diff_ask_fields),
+                                              .name = "dr-frame/diff-ask", .where = "A frame",
+                                              .valid = list_valid};
+RECORD_LISTED(diff_ask_record);
+
+static const struct record_field diff_want_fields[] = {
+    RECORD_FIELD(struct dr_diff_list, flag, U8, .help = "the last places; else more follow"),
+    RECORD_NAMED("packed", struct dr_diff_list, block.packed, U8,
+                 .help = "the content is an LZ4 block"),
+    RECORD_NAMED("raw_bytes", struct dr_diff_list, block.raw_bytes, U32, .min = 1,
+                 .max = DR_RAW_MAX, .help = "of the content as it is"),
+    RECORD_NAMED("data", struct dr_diff_list, block.data, REST, .min = 1, .max = DR_RAW_MAX,
+                 .help = "content"),
+};
+static const struct record diff_want_record = {RECORD(struct dr_diff_list, diff_want_fields),
+                                               .name = "dr-frame/diff-want", .where = "A frame",
+                                               .valid = list_valid};
+RECORD_LISTED(diff_want_record);
+
+static const struct record_field diff_nodes_fields[] = {
+    RECORD_FIELD(struct dr_diff_list, flag, U8, .help = "always 0"),
+    RECORD_NAMED("packed", struct dr_diff_list, block.packed, U8,
+                 .help = "the content is an LZ4 block"),
+    RECORD_NAMED("raw_bytes", struct dr_diff_list, block.raw_bytes, U32, .min = 1,
+                 .max = DR_RAW_MAX, .help = "of the content as it is"),
+    RECORD_NAMED("data", struct dr_diff_list, block.data, REST, .min = 1, .max = DR_RAW_MAX,
+                 .help = "content"),
+};
+static const struct record diff_nodes_record = {RECORD(struct dr_diff_list, diff_nodes_fields),
+                                                .name = "dr-frame/diff-nodes", .where = "A frame",
+                                                .valid = nodes_valid};
+RECORD_LISTED(diff_nodes_record);
+
+static bool diff_begin_valid(const void *from)
 {
-    ASSERT(dr_block_valid(block));
-    buf_add_u8(out, block->packed);
-    buf_add_u32(out, block->raw_bytes);
+    const struct dr_diff_begin *begin = from;
+    return begin->floor <= begin->version;
 }
 
-static bool is_list(enum dr_type type)
-{
-    return type == DR_DIFF_ASK || type == DR_DIFF_WANT || type == DR_DIFF_NODES;
-}
+static const struct record_field diff_begin_fields[] = {
+    RECORD_FIELD(struct dr_diff_begin, version, U64, .help = "that is compared"),
+    RECORD_FIELD(struct dr_diff_begin, floor, U64,
+                 .help = "version of the last restore of the primary, at most that version"),
+    RECORD_FIELD(struct dr_diff_begin, keys, U64, .help = "of that version"),
+    RECORD_FIELD(struct dr_diff_begin, fork, U64,
+                 .help = "version at which the primary was promoted; 0: never"),
+    RECORD_FIELD(struct dr_diff_begin, time_ms, U64, .max = TEXT_CLOCK_END - 1,
+                 .help = "cluster time of the version"),
+};
+static const struct record diff_begin_record = {RECORD(struct dr_diff_begin, diff_begin_fields),
+                                                .name = "dr-frame/diff-begin", .where = "A frame",
+                                                .valid = diff_begin_valid};
+RECORD_LISTED(diff_begin_record);
 
+/* The data that is sent after the payload of the table. */
 static struct bytes data_of(const struct dr_frame *f)
 {
-    return f->type == DR_WAL         ? f->wal.block.data
-           : f->type == DR_SYNC_DATA ? f->sync_data.block.data
-           : is_list(f->type)        ? f->diff_list.block.data
-                                     : (struct bytes){0};
+    switch (f->type) {
+    case DR_WAL: return f->wal.block.data;
+    case DR_SYNC_DATA: return f->sync_data.block.data;
+    case DR_DIFF_ASK:
+    case DR_DIFF_WANT:
+    case DR_DIFF_NODES: return f->diff_list.block.data;
+    default: return (struct bytes){0};
+    }
 }
 
-/* Read a block, which is the rest of the frame. */
-static bool take_block(struct reader *r, struct dr_block *ret_block)
-{
-    uint8_t packed = reader_u8(r);
-    ret_block->packed = packed == 1;
-    ret_block->raw_bytes = reader_u32(r);
-    ret_block->data = reader_take(r, reader_left(r));
-    return !r->failed && packed <= 1 && dr_block_valid(ret_block);
-}
-
-/* Whether the frame's content lies within the run. */
-static bool wal_valid(const struct dr_wal *wal)
-{
-    return wal->first != 0 && wal->last >= wal->first && wal->run_bytes <= DR_RUN_MAX &&
-           wal->offset < wal->run_bytes && wal->block.raw_bytes <= wal->run_bytes - wal->offset;
-}
-
-static void put_wal(const struct dr_frame *f, struct buf *out)
-{
-    const struct dr_wal *wal = &f->wal;
-    ASSERT(wal_valid(wal));
-    buf_add_u64(out, wal->first);
-    buf_add_u64(out, wal->last);
-    buf_add_u32(out, wal->run_bytes);
-    buf_add_u32(out, wal->offset);
-    put_block(out, &wal->block);
-}
-
-static bool take_wal(struct reader *r, struct dr_frame *f)
-{
-    struct dr_wal *wal = &f->wal;
-    wal->first = reader_u64(r);
-    wal->last = reader_u64(r);
-    wal->run_bytes = reader_u32(r);
-    wal->offset = reader_u32(r);
-    return take_block(r, &wal->block) && wal_valid(wal);
-}
-
-static void put_version(const struct dr_frame *f, struct buf *out)
-{
-    buf_add_u64(out, f->type == DR_TOO_OLD ? f->too_old.first : f->checkpoint.version);
-}
-
-static bool take_version(struct reader *r, struct dr_frame *f)
-{
-    uint64_t version = reader_u64(r);
-    if (f->type == DR_TOO_OLD)
-        f->too_old.first = version;
-    else
-        f->checkpoint.version = version;
-    return true;
-}
-
-static void put_sync_begin(const struct dr_frame *f, struct buf *out)
-{
-    buf_add_u64(out, f->sync_begin.version);
-    buf_add_u64(out, f->sync_begin.keys);
-    put_ms(out, f->sync_begin.time_ms);
-}
-
-static bool take_sync_begin(struct reader *r, struct dr_frame *f)
-{
-    f->sync_begin.version = reader_u64(r);
-    f->sync_begin.keys = reader_u64(r);
-    return take_ms(r, &f->sync_begin.time_ms);
-}
-
-static void put_sync_data(const struct dr_frame *f, struct buf *out)
-{
-    ASSERT(f->sync_data.offset <= UINT64_MAX - f->sync_data.block.raw_bytes);
-    buf_add_u64(out, f->sync_data.offset);
-    put_block(out, &f->sync_data.block);
-}
-
-static bool take_sync_data(struct reader *r, struct dr_frame *f)
-{
-    f->sync_data.offset = reader_u64(r);
-    return take_block(r, &f->sync_data.block) &&
-           f->sync_data.offset <= UINT64_MAX - f->sync_data.block.raw_bytes;
-}
-
-static void put_sync_end(const struct dr_frame *f, struct buf *out)
-{
-    buf_add_u64(out, f->sync_end.bytes);
-    buf_add_u32(out, f->sync_end.crc);
-    buf_add(out, bytes_of(f->sync_end.root, DR_ROOT_BYTES));
-}
-
-static bool take_sync_end(struct reader *r, struct dr_frame *f)
-{
-    f->sync_end.bytes = reader_u64(r);
-    f->sync_end.crc = reader_u32(r);
-    take_raw(r, f->sync_end.root, DR_ROOT_BYTES);
-    return true;
-}
-
-static void put_pong(const struct dr_frame *f, struct buf *out)
-{
-    buf_add_u64(out, f->pong.stamp);
-    ASSERT(f->pong.own != 0);
-    buf_add_u64(out, f->pong.version);
-    put_ms(out, f->pong.time_ms);
-    buf_add_u64(out, f->pong.own);
-    put_ms(out, f->pong.wall_ms);
-    buf_add_u64(out, f->pong.behind);
-    buf_add_u64(out, f->pong.verified);
-    buf_add_u8(out,
-               (uint8_t)((f->pong.renew ? PONG_RENEW : 0) | (f->pong.differs ? PONG_DIFFERS : 0) |
-                         (f->pong.confirm ? PONG_CONFIRM : 0)));
-    put_place(out, f->pong.api, DR_URL_MAX);
-    put_addresses(out, &f->pong.addresses);
-}
-
-static bool take_pong(struct reader *r, struct dr_frame *f)
-{
-    f->pong.stamp = reader_u64(r);
-    f->pong.version = reader_u64(r);
-    if (!take_ms(r, &f->pong.time_ms))
-        return false;
-    f->pong.own = reader_u64(r);
-    if (!take_ms(r, &f->pong.wall_ms))
-        return false;
-    f->pong.behind = reader_u64(r);
-    f->pong.verified = reader_u64(r);
-    uint8_t flags = reader_u8(r);
-    f->pong.renew = (flags & PONG_RENEW) != 0;
-    f->pong.differs = (flags & PONG_DIFFERS) != 0;
-    f->pong.confirm = (flags & PONG_CONFIRM) != 0;
-    return f->pong.own != 0 && flags <= (PONG_RENEW | PONG_DIFFERS | PONG_CONFIRM) &&
-           take_place(r, DR_URL_MAX, &f->pong.api) && take_addresses(r, &f->pong.addresses);
-}
-
-static void put_cert(const struct dr_frame *f, struct buf *out)
-{
-    ASSERT(f->cert.pem.len != 0 && f->cert.pem.len <= DR_CERT_MAX);
-    buf_add_block(out, f->cert.pem);
-}
-
-static bool take_cert(struct reader *r, struct dr_frame *f)
-{
-    f->cert.pem = reader_block(r);
-    return f->cert.pem.len != 0 && f->cert.pem.len <= DR_CERT_MAX;
-}
-
-static void put_diff_list(const struct dr_frame *f, struct buf *out)
-{
-    ASSERT(!f->diff_list.flag || f->type != DR_DIFF_NODES);
-    buf_add_u8(out, f->diff_list.flag);
-    put_block(out, &f->diff_list.block);
-}
-
-static bool take_diff_list(struct reader *r, struct dr_frame *f)
-{
-    uint8_t flag = reader_u8(r);
-    f->diff_list.flag = flag == 1;
-    return take_block(r, &f->diff_list.block) && flag <= (f->type != DR_DIFF_NODES);
-}
-
-static void put_diff_begin(const struct dr_frame *f, struct buf *out)
-{
-    ASSERT(f->diff_begin.floor <= f->diff_begin.version);
-    buf_add_u64(out, f->diff_begin.version);
-    buf_add_u64(out, f->diff_begin.floor);
-    buf_add_u64(out, f->diff_begin.keys);
-    buf_add_u64(out, f->diff_begin.fork);
-    put_ms(out, f->diff_begin.time_ms);
-}
-
-static bool take_diff_begin(struct reader *r, struct dr_frame *f)
-{
-    f->diff_begin.version = reader_u64(r);
-    f->diff_begin.floor = reader_u64(r);
-    f->diff_begin.keys = reader_u64(r);
-    f->diff_begin.fork = reader_u64(r);
-    return take_ms(r, &f->diff_begin.time_ms) && f->diff_begin.floor <= f->diff_begin.version;
-}
-
-/* One row a type. `put` appends the payload without the data of a block; `take` reads a payload,
- * false: a field is out of bounds. */
+/* One row a type. */
 struct dr_type_row {
     enum dr_side from;
     uint32_t bytes_max;
-    void (*put)(const struct dr_frame *f, struct buf *out);
-    bool (*take)(struct reader *r, struct dr_frame *f);
+    const struct record *record;
 };
 
 static const struct dr_type_row type_rows[] = {
-    [DR_HELLO] = {DR_SECONDARY, HELLO_MAX, put_hello, take_hello},
-    [DR_CREDIT] = {DR_SECONDARY, 8, put_credit, take_credit},
-    [DR_ACK] = {DR_SECONDARY, 16, put_ack, take_ack},
-    [DR_ROOT] = {DR_SECONDARY, 8 + DR_ROOT_BYTES, put_root, take_root},
+    [DR_HELLO] = {DR_SECONDARY, HELLO_MAX, &hello_record},
+    [DR_CREDIT] = {DR_SECONDARY, 8, &credit_record},
+    [DR_ACK] = {DR_SECONDARY, 16, &ack_record},
+    [DR_ROOT] = {DR_SECONDARY, 8 + DR_ROOT_BYTES, &root_record},
     [DR_PING] = {DR_SECONDARY, 56 + VARINT_MAX + DR_URL_MAX - 1 + VARINT_MAX + DR_ADDRESS_MAX - 1,
-                 put_ping, take_ping},
-    [DR_CERT_REQUEST] = {DR_SECONDARY, VARINT_MAX + DR_PUBLIC_MAX, put_cert_request,
-                         take_cert_request},
-    [DR_WELCOME] = {DR_PRIMARY, 52 + ADDRESSES_BYTES_MAX, put_welcome, take_welcome},
-    [DR_REFUSE] = {DR_PRIMARY, 9 + VARINT_MAX + DR_TEXT_MAX, put_refuse, take_refuse},
-    [DR_WAL] = {DR_PRIMARY, WAL_HEAD + DR_RAW_MAX, put_wal, take_wal},
-    [DR_TOO_OLD] = {DR_PRIMARY, 8, put_version, take_version},
-    [DR_CHECKPOINT] = {DR_PRIMARY, 8, put_version, take_version},
-    [DR_SYNC_BEGIN] = {DR_PRIMARY, 24, put_sync_begin, take_sync_begin},
-    [DR_SYNC_DATA] = {DR_PRIMARY, SYNC_HEAD + DR_RAW_MAX, put_sync_data, take_sync_data},
-    [DR_SYNC_END] = {DR_PRIMARY, 44, put_sync_end, take_sync_end},
-    [DR_PONG] = {DR_PRIMARY, 57 + VARINT_MAX + DR_URL_MAX - 1 + ADDRESSES_BYTES_MAX, put_pong,
-                 take_pong},
-    [DR_CERT] = {DR_PRIMARY, VARINT_MAX + DR_CERT_MAX, put_cert, take_cert},
-    [DR_DIFF_ASK] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},
-    [DR_DIFF_WANT] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},
-    [DR_DIFF_BEGIN] = {DR_PRIMARY, 40, put_diff_begin, take_diff_begin},
-    [DR_DIFFERS] = {DR_PRIMARY, 8, put_version, take_version},
-    [DR_DIFF_NODES] = {DR_PRIMARY, LIST_HEAD + DR_RAW_MAX, put_diff_list, take_diff_list},
+                 &ping_record},
+    [DR_CERT_REQUEST] = {DR_SECONDARY, VARINT_MAX + DR_PUBLIC_MAX, &cert_request_record},
+    [DR_WELCOME] = {DR_PRIMARY, 52 + ADDRESSES_BYTES_MAX, &welcome_record},
+    [DR_REFUSE] = {DR_PRIMARY, 9 + VARINT_MAX + DR_TEXT_MAX, &refuse_record},
+    [DR_WAL] = {DR_PRIMARY, WAL_HEAD + DR_RAW_MAX, &wal_record},
+    [DR_TOO_OLD] = {DR_PRIMARY, 8, &too_old_record},
+    [DR_CHECKPOINT] = {DR_PRIMARY, 8, &checkpoint_record},
+    [DR_SYNC_BEGIN] = {DR_PRIMARY, 24, &sync_begin_record},
+    [DR_SYNC_DATA] = {DR_PRIMARY, SYNC_HEAD + DR_RAW_MAX, &sync_data_record},
+    [DR_SYNC_END] = {DR_PRIMARY, 44, &sync_end_record},
+    [DR_PONG] = {DR_PRIMARY, 57 + VARINT_MAX + DR_URL_MAX - 1 + ADDRESSES_BYTES_MAX, &pong_record},
+    [DR_CERT] = {DR_PRIMARY, VARINT_MAX + DR_CERT_MAX, &cert_record},
+    [DR_DIFF_ASK] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, &diff_ask_record},
+    [DR_DIFF_WANT] = {DR_SECONDARY, LIST_HEAD + DR_RAW_MAX, &diff_want_record},
+    [DR_DIFF_BEGIN] = {DR_PRIMARY, 40, &diff_begin_record},
+    [DR_DIFFERS] = {DR_PRIMARY, 8, &differs_record},
+    [DR_DIFF_NODES] = {DR_PRIMARY, LIST_HEAD + DR_RAW_MAX, &diff_nodes_record},
 };
 
 static const struct dr_type_row *row_of(unsigned type)
 {
-    return type < ARRAY_LEN(type_rows) && type_rows[type].put != NULL ? &type_rows[type] : NULL;
+    return type < ARRAY_LEN(type_rows) && type_rows[type].record != NULL ? &type_rows[type] : NULL;
 }
 
 enum dr_side dr_frame_side(enum dr_type type)
@@ -521,9 +433,9 @@ void dr_frame_encode(const struct dr_frame *frame, struct buf *out, struct bytes
     ASSERT(row != NULL);
     buf_add_u32(out, 0);
     buf_add_u8(out, (uint8_t)frame->type);
-    row->put(frame, out);
+    enum status st = record_encode_head(row->record, &frame->hello, out);
     *ret_data = data;
-    if (buf_status(out) != ST_OK)
+    if (st != ST_OK)
         return;
     size_t payload = out->len - start - DR_HEADER_BYTES + data.len;
     ASSERT(payload <= row->bytes_max);
@@ -547,10 +459,10 @@ enum status dr_frame_header(const uint8_t header[DR_HEADER_BYTES], enum dr_side 
 enum status dr_frame_decode(enum dr_type type, struct bytes payload, struct dr_frame *ret_frame)
 {
     const struct dr_type_row *row = row_of(type);
-    struct reader r = reader_of(payload);
     ASSERT(row != NULL);
     ASSERT(payload.len <= row->bytes_max);
     memset(ret_frame, 0, sizeof *ret_frame);
     ret_frame->type = type;
-    return row->take(&r, ret_frame) && reader_end(&r) == ST_OK ? ST_OK : ST_INVALID;
+    enum status st = record_decode(row->record, payload, NULL, &ret_frame->hello);
+    return st == ST_OK ? ST_OK : ST_INVALID;
 }

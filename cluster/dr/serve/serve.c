@@ -57,7 +57,7 @@ static struct dr_heard claim_of(const struct dr_session *s)
 static uint64_t hear_epoch(struct dr_session *s)
 {
     struct dr_heard heard = claim_of(s);
-    if (heard.epoch > s->role.epoch && heard.epoch <= DR_EPOCH_MAX && is_listening(&s->role))
+    if (dr_epoch_is_possible(&s->role, heard.epoch) && is_listening(&s->role))
         dr_epoch_note(&s->dr->epochs, &heard, (uint64_t)dr_conn_now_ms());
     return dr_epoch_known(&s->dr->epochs, &s->role, (uint64_t)dr_conn_now_ms());
 }

@@ -1,8 +1,6 @@
 #include "cluster/membership/bootstrap/initial_members.h"
 
-#include "base/crc32c.h"
-
-enum { INITIAL_FORMAT = 1 };
+#include "base/record.h"
 
 static const uint8_t no_nonce[INITIAL_NONCE_BYTES];
 
@@ -33,57 +31,58 @@ void initial_members_init(struct initial_members *f, const char *const *names, u
         memcpy(f->members[self].nonce, nonce, INITIAL_NONCE_BYTES);
 }
 
-static void add_nonces(const struct initial_members *f, struct buf *out)
-{
-    buf_add_u8(out, (uint8_t)f->n);
-    for (unsigned i = 0; i < f->n; i++) {
-        buf_add_block(out, bytes_str(f->members[i].name));
-        buf_add(out, bytes_of(f->members[i].nonce, INITIAL_NONCE_BYTES));
-    }
-}
+static const struct record_field member_fields[] = {
+    RECORD_FIELD(struct initial_member, name, TEXT),
+    RECORD_FIELD(struct initial_member, nonce, FIXED, .help = "zeros: not known"),
+};
+static const struct record member_record = {RECORD(struct initial_member, member_fields),
+                                            .name = "member/initial"};
+
+static const struct record_field said_fields[] = {
+    RECORD_FIELD(struct initial_members, done, U8,
+                 .help = "the sender formed the cluster or joined"),
+    RECORD_ARRAY("members", struct initial_members, members, n, LIST8, &member_record),
+};
+static const struct record said_record = {RECORD(struct initial_members, said_fields),
+                                          .name = "member/bootstrap",
+                                          .where = "A frame FRAME_BOOTSTRAP", .newest = 1};
+RECORD_LISTED(said_record);
+
+static const struct record saved_record = {.fields = said_fields + 1,
+                                           .n = 1,
+                                           .size = sizeof(struct initial_members),
+                                           .name = "member/nonces",
+                                           .where = "Part of member/step",
+                                           .newest = 1,
+                                           .crc = true};
+RECORD_LISTED(saved_record);
 
 void initial_members_say(const struct initial_members *f, struct buf *out)
 {
-    buf_add_u8(out, INITIAL_FORMAT);
-    buf_add_u8(out, f->done);
-    add_nonces(f, out);
+    record_encode(&said_record, f, out); /* the caller looks at buf_status */
 }
 
 enum status initial_members_hear(struct initial_members *f, const char *name, struct bytes said,
                                  bool *ret_asks)
 {
     struct initial_member *peer = find(f, bytes_str(name));
-    struct reader r = reader_of(said);
-    const uint8_t *own = f->self < f->n ? f->members[f->self].nonce : no_nonce;
-    struct bytes theirs = {0};
-    bool knows_me = false;
-
+    struct initial_members sent = {0};
     ASSERT(f->n <= INITIAL_MEMBERS_MAX);
     ASSERT(f->self <= f->n);
-    if (reader_u8(&r) != INITIAL_FORMAT)
+    if (record_decode(&said_record, said, NULL, &sent) != ST_OK)
         return ST_INVALID;
-    uint8_t formed = reader_u8(&r);
-    unsigned n = reader_u8(&r);
-    if (formed > 1 || n > INITIAL_MEMBERS_MAX)
-        return ST_INVALID;
-    for (unsigned i = 0; i < n; i++) {
-        struct bytes who = reader_block(&r), nonce = reader_take(&r, INITIAL_NONCE_BYTES);
-        if (r.failed)
-            return ST_INVALID;
-        if (bytes_eq(who, bytes_str(name)))
-            theirs = nonce;
-        if (f->self < f->n && bytes_eq(who, bytes_str(f->members[f->self].name)))
-            knows_me = memcmp(nonce.data, own, INITIAL_NONCE_BYTES) == 0;
-    }
-    TRY(reader_end(&r));
-    *ret_asks = f->done && formed == 0;
+    const struct initial_member *theirs = find(&sent, bytes_str(name));
+    const struct initial_member *mine =
+        f->self < f->n ? find(&sent, bytes_str(f->members[f->self].name)) : NULL;
+    *ret_asks = f->done && !sent.done;
     if (peer == NULL || f->done || peer == &f->members[f->self])
         return ST_OK;
     peer->heard = true;
-    peer->formed = formed != 0;
-    peer->knows_me = knows_me;
-    if (theirs.len != 0)
-        memcpy(peer->nonce, theirs.data, INITIAL_NONCE_BYTES);
+    peer->formed = sent.done;
+    peer->knows_me =
+        mine != NULL && memcmp(mine->nonce, f->members[f->self].nonce, INITIAL_NONCE_BYTES) == 0;
+    if (theirs != NULL)
+        memcpy(peer->nonce, theirs->nonce, INITIAL_NONCE_BYTES);
     return ST_OK;
 }
 
@@ -107,28 +106,18 @@ enum initial_verdict initial_members_verdict(const struct initial_members *f)
 
 void initial_members_save(const struct initial_members *f, struct buf *out)
 {
-    size_t start = out->len;
-    buf_add_u8(out, INITIAL_FORMAT);
-    add_nonces(f, out);
-    if (buf_status(out) == ST_OK)
-        buf_add_u32(out, crc32c(0, bytes_from(buf_bytes(out), start)));
+    record_encode(&saved_record, f, out); /* the caller looks at buf_status */
 }
 
 enum status initial_members_load(struct initial_members *f, struct bytes saved)
 {
-    if (saved.len < 4 ||
-        crc32c(0, bytes_of(saved.data, saved.len - 4)) != le32_get(saved.data + saved.len - 4))
-        return ST_CORRUPT;
-    struct reader r = reader_of(bytes_of(saved.data, saved.len - 4));
-    if (reader_u8(&r) != INITIAL_FORMAT)
-        return ST_CORRUPT;
-    unsigned n = reader_u8(&r);
+    struct initial_members found = {0};
     ASSERT(f->n <= INITIAL_MEMBERS_MAX);
-    for (unsigned i = 0; i < n; i++) {
-        struct initial_member *peer = find(f, reader_block(&r));
-        struct bytes nonce = reader_take(&r, INITIAL_NONCE_BYTES);
-        if (peer != NULL && !r.failed)
-            memcpy(peer->nonce, nonce.data, INITIAL_NONCE_BYTES);
+    TRY(record_decode(&saved_record, saved, NULL, &found));
+    for (unsigned i = 0; i < found.n; i++) {
+        struct initial_member *peer = find(f, bytes_str(found.members[i].name));
+        if (peer != NULL)
+            memcpy(peer->nonce, found.members[i].nonce, INITIAL_NONCE_BYTES);
     }
-    return reader_end(&r) == ST_OK ? ST_OK : ST_CORRUPT;
+    return ST_OK;
 }

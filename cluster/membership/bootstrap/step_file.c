@@ -1,23 +1,37 @@
-/* The file `founding`:
- *
- *   u8 format · u8 step · u64 raft id · block nonces · what the format adds · u32 CRC-32C
- *
- *   format 1  nothing more
- *   format 2  u8 1: the node asks for no vote
- *   format 3  u8 whether the node asks for no vote · u64 number of the replica's folder
- *
- * A removed node asks for nothing: its byte tells instead whether the cluster was recovered without
- * it. A build that does not know this meaning treats such a node like any removed one. */
+/* The file `founding` is one record. Format 1 has neither flag nor folder. Format 2 has the flag,
+ * and format 3 the folder of the replica too. A removed node asks for no vote: its flag tells
+ * instead whether the cluster was recovered without it. A build that does not know this meaning
+ * treats such a node like any removed one. */
 #include "cluster/membership/bootstrap/step_file.h"
 
-#include "base/buf.h"
-#include "base/crc32c.h"
+#include "base/record.h"
 
 #include <stdio.h>
 
 #define STEP_FILE_NEW "founding.new"
 
-enum { STEP_FORMAT = 1, STEP_FORMAT_FLAG = 2, STEP_FORMAT_FOLDER = 3, STEP_BYTES_MAX = 4096 };
+enum { STEP_BYTES_MAX = 4096 };
+
+struct step_bytes {
+    enum step step;
+    uint64_t id, folder;
+    struct bytes initial;
+    bool flag;
+};
+static const struct record_field step_fields[] = {
+    RECORD_FIELD(struct step_bytes, step, U8, .max = STEPS - 1, .help = "bootstrap.c draws them"),
+    RECORD_FIELD(struct step_bytes, id, U64, .help = "raft id"),
+    RECORD_FIELD(struct step_bytes, initial, BLOCK, .help = "member/nonces"),
+    RECORD_FIELD(struct step_bytes, flag, U8, .since = 2,
+                 .help = "the node wants no vote; of a removed node: the cluster was recovered "
+                         "without it"),
+    RECORD_FIELD(struct step_bytes, folder, U64, .since = 3,
+                 .help = "number in the name of the replica's folder"),
+};
+static const struct record step_file_record = {
+    RECORD(struct step_bytes, step_fields), .name = "member/step", .where = "The file `founding`",
+    .newest = 3, .crc = true};
+RECORD_LISTED(step_file_record);
 
 void step_folder(uint64_t folder, char ret_name[MEMBER_RAFT_DIR_MAX])
 {
@@ -27,24 +41,20 @@ void step_folder(uint64_t folder, char ret_name[MEMBER_RAFT_DIR_MAX])
     ASSERT(len > 0 && len < MEMBER_RAFT_DIR_MAX);
 }
 
-static void step_encode(const struct step_record *record, struct bytes initial, struct buf *out)
+static enum status step_encode(const struct step_record *record, struct bytes initial,
+                               struct buf *out)
 {
-    bool flag = record->step == STEP_REMOVED ? record->superseded : record->non_voter;
-    uint8_t format = record->folder != 0 ? STEP_FORMAT_FOLDER
-                     : flag              ? STEP_FORMAT_FLAG
-                                         : STEP_FORMAT;
-    ASSERT(record->step < STEPS);
+    const struct step_bytes bytes = {
+        .step = record->step,
+        .id = record->id,
+        .folder = record->folder,
+        .initial = initial,
+        .flag = record->step == STEP_REMOVED ? record->superseded : record->non_voter,
+    };
     ASSERT(!record->superseded || record->step == STEP_REMOVED);
-    buf_add_u8(out, format);
-    buf_add_u8(out, (uint8_t)record->step);
-    buf_add_u64(out, record->id);
-    buf_add_block(out, initial);
-    if (format != STEP_FORMAT)
-        buf_add_u8(out, flag ? 1 : 0);
-    if (format == STEP_FORMAT_FOLDER)
-        buf_add_u64(out, record->folder);
-    buf_add_u32(out, crc32c(0, buf_bytes(out)));
+    TRY(record_encode(&step_file_record, &bytes, out));
     ASSERT(out->len <= STEP_BYTES_MAX);
+    return ST_OK;
 }
 
 enum status step_file_save(struct fs *fs, const struct step_record *record,
@@ -55,8 +65,7 @@ enum status step_file_save(struct fs *fs, const struct step_record *record,
     ASSERT(record->id != 0);
     initial_members_save(initial, &nonces);
     TRY(buf_status(&nonces));
-    step_encode(record, buf_bytes(&nonces), &file);
-    TRY(buf_status(&file));
+    TRY(step_encode(record, buf_bytes(&nonces), &file));
     TRY(fs_open(fs, STEP_FILE_NEW, FS_WRITE | FS_CREATE, &f));
     struct bytes content = buf_bytes(&file);
     enum status st = fs_set_size(f, 0);
@@ -73,28 +82,15 @@ enum status step_file_save(struct fs *fs, const struct step_record *record,
 static enum status step_decode(struct bytes file, struct step_record *ret,
                                struct initial_members *initial)
 {
-    struct step_record record = {0};
-    if (file.len < 4 ||
-        crc32c(0, bytes_of(file.data, file.len - 4)) != le32_get(file.data + file.len - 4))
-        return ST_CORRUPT;
-    struct reader r = reader_of(bytes_of(file.data, file.len - 4));
-    uint8_t format = reader_u8(&r), step = reader_u8(&r), flag = 0;
-    record.id = reader_u64(&r);
-    struct bytes nonces = reader_block(&r);
-    if (format == STEP_FORMAT_FLAG || format == STEP_FORMAT_FOLDER)
-        flag = reader_u8(&r);
-    if (format == STEP_FORMAT_FOLDER)
-        record.folder = reader_u64(&r);
-    bool known = format == STEP_FORMAT || (format == STEP_FORMAT_FLAG && flag == 1) ||
-                 (format == STEP_FORMAT_FOLDER && flag <= 1 && record.folder != 0);
-    if (reader_end(&r) != ST_OK || !known || step >= STEPS)
-        return ST_CORRUPT;
-    TRY(initial_members_load(initial, nonces));
-    ASSERT(step < STEPS);
-    record.step = step;
-    record.non_voter = flag == 1 && step != STEP_REMOVED;
-    record.superseded = flag == 1 && step == STEP_REMOVED;
-    *ret = record;
+    struct step_bytes bytes = {0};
+    TRY(record_decode(&step_file_record, file, NULL, &bytes));
+    TRY(initial_members_load(initial, bytes.initial));
+    bool removed = bytes.step == STEP_REMOVED;
+    *ret = (struct step_record){.step = bytes.step,
+                                .id = bytes.id,
+                                .folder = bytes.folder,
+                                .non_voter = bytes.flag && !removed,
+                                .superseded = bytes.flag && removed};
     return ST_OK;
 }
 

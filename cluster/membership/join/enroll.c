@@ -247,7 +247,7 @@ static enum status make_key(struct enroll_try *e, struct reason *reason)
     ASSERT(e->key.len == 0);
     ASSERT(e->public_key.len == 0);
     if (cert_file_exists(path)) {
-        TRY(tls_pem_read(path, &e->key, reason));
+        TRY(tls_key_read(path, &e->key, reason));
         enum status st = cert_key_public(buf_bytes(&e->key), &e->public_key);
         if (st != ST_OK)
             reason_set(reason, "%s: no unencrypted PEM private key found", path);

@@ -10,11 +10,33 @@
 #include "cluster/membership/local.h"
 #include "cluster/membership/removal/removed.h"
 
+#include "base/record.h"
 #include "base/trace.h"
 
 #include <stdio.h>
 
-enum { JOIN_FORMAT = 1, JOIN_FORMAT_NON_VOTER = 2, ASK_EVERY_MS = 500 };
+enum { ASK_EVERY_MS = 500 };
+
+struct join_ask {
+    uint64_t id;
+    char name[sizeof((struct rlog_member *)0)->name];
+    char address[sizeof((struct rlog_member *)0)->address];
+    bool non_voter;
+};
+static bool has_valid_name(const void *from)
+{
+    return mesh_name_valid(((const struct join_ask *)from)->name);
+}
+static const struct record_field ask_fields[] = {
+    RECORD_FIELD(struct join_ask, id, U64, .min = 1, .max = INT64_MAX, .help = "raft id"),
+    RECORD_FIELD(struct join_ask, name, TEXT, .min = 1),
+    RECORD_FIELD(struct join_ask, address, TEXT, .min = 1, .help = "host:port of its cluster port"),
+    RECORD_FIELD(struct join_ask, non_voter, U8, .since = 2, .help = "the node wants no vote"),
+};
+static const struct record ask_record = {RECORD(struct join_ask, ask_fields), .name = "member/join",
+                                         .where = "A frame FRAME_JOIN", .newest = 2,
+                                         .valid = has_valid_name};
+RECORD_LISTED(ask_record);
 
 static void ask_to_join(struct join *j, const struct rlog_status *raft)
 {
@@ -24,13 +46,13 @@ static void ask_to_join(struct join *j, const struct rlog_status *raft)
     unsigned count = raft->n_members;
     ASSERT(j->host->phase == PHASE_JOINING || j->host->phase == PHASE_MEMBER);
     ASSERT(!j->host->removed);
-    buf_add_u8(&ask, j->bootstrap->non_voter ? JOIN_FORMAT_NON_VOTER : JOIN_FORMAT);
-    buf_add_u64(&ask, j->host->id);
-    buf_add_block(&ask, bytes_str(j->host->options->name));
-    buf_add_block(&ask, bytes_str(j->host->options->cluster_addr));
-    if (j->bootstrap->non_voter)
-        buf_add_u8(&ask, 1);
-    if (buf_status(&ask) != ST_OK)
+    struct join_ask own = {.id = j->host->id, .non_voter = j->bootstrap->non_voter};
+    const char *name = j->host->options->name, *address = j->host->options->cluster_addr;
+    if (strlen(name) >= sizeof own.name || strlen(address) >= sizeof own.address)
+        return; /* no leader would take it */
+    memcpy(own.name, name, strlen(name));
+    memcpy(own.address, address, strlen(address));
+    if (record_encode(&ask_record, &own, &ask) != ST_OK)
         return; /* out of memory: the next tick tries again */
     if (count == 0) {
         count = bootstrap_members(j->host->options, initial_members);
@@ -160,24 +182,12 @@ static void add_member(struct join *j, const struct rlog_member *who,
 
 static enum status parse_join(struct bytes content, struct rlog_member *ret_who)
 {
-    struct reader r = reader_of(content);
-    struct rlog_member who = {.role = RLOG_VOTER};
-    uint8_t format = reader_u8(&r);
-    who.id = reader_u64(&r);
-    struct bytes name = reader_block(&r), address = reader_block(&r);
-    bool non_voter = format == JOIN_FORMAT_NON_VOTER && reader_u8(&r) == 1;
-    TRY(reader_end(&r));
-    if (non_voter)
-        who.role = RLOG_STANDBY;
-    if ((format != JOIN_FORMAT && !non_voter) || who.id == 0 || who.id > INT64_MAX ||
-        name.len == 0 || name.len >= sizeof who.name || address.len == 0 ||
-        address.len >= sizeof who.address)
-        return ST_INVALID;
-    memcpy(who.name, name.data, name.len);
-    memcpy(who.address, address.data, address.len);
-    if (!mesh_name_valid(who.name) || strlen(who.address) != address.len)
-        return ST_INVALID;
-    *ret_who = who;
+    struct join_ask ask = {0};
+    TRY(record_decode(&ask_record, content, NULL, &ask));
+    *ret_who =
+        (struct rlog_member){.id = ask.id, .role = ask.non_voter ? RLOG_STANDBY : RLOG_VOTER};
+    memcpy(ret_who->name, ask.name, sizeof ask.name);
+    memcpy(ret_who->address, ask.address, sizeof ask.address);
     return ST_OK;
 }
 

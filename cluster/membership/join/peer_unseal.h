@@ -1,6 +1,6 @@
 /* Peer unseal, the side of the sealed node: after a start this node asks the active node for the
- * root key, if its configuration says so. The active node decides (api/sys/raft/sys_peer_unseal.c).
- * A part (cluster/membership/part.h). Raft thread.
+ * root key, if its configuration says so. The active node decides
+ * (api/members/members_peer_unseal.c). A part (cluster/membership/part.h). Raft thread.
  *
  *   IDLE ─now and then, while sealed by key shares─────▶ ASKING ─key─▶ unsealed
  *     ▲                                                      │

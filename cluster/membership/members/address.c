@@ -13,12 +13,24 @@
  */
 #include "cluster/membership/members/address.h"
 
+#include "base/record.h"
 #include "base/trace.h"
 #include "text/address.h"
 
 #include <stdio.h>
 
 enum { ADDRESS_SAY_MS = 1000 };
+
+struct report {
+    char address[sizeof((struct rlog_member *)0)->address];
+};
+static const struct record_field report_fields[] = {
+    RECORD_FIELD(struct report, address, TEXT, .help = "host:port of the sender's cluster port"),
+};
+static const struct record report_record = {
+    RECORD(struct report, report_fields), .name = "member/report-address",
+    .where = "A frame FRAME_REPORT", .oldest = REPORT_ADDRESS, .newest = REPORT_ADDRESS};
+RECORD_LISTED(report_record);
 
 /* Whether another node can dial the address: a wildcard such as 0.0.0.0 cannot be dialled. */
 static bool is_reachable(const char *address)
@@ -81,34 +93,30 @@ static void address_changed(void *self, const struct rlog_status *raft)
         return;
     }
     CLEANUP(buf_done) struct buf said = {0};
-    buf_add_u8(&said, REPORT_ADDRESS);
-    buf_add_block(&said, bytes_str(address));
-    if (buf_status(&said) == ST_OK)
+    struct report report;
+    (void)snprintf(report.address, sizeof report.address, "%s",
+                   address); /* cannot be cut: is_reachable bounds the address */
+    if (record_encode(&report_record, &report, &said) == ST_OK)
         s->host->calls->send(s->host, raft->leader, FRAME_REPORT, buf_bytes(&said));
 }
 
 static bool address_receive(void *self, const struct part_frame *frame)
 {
     struct address *s = self;
-    char address[sizeof((struct rlog_member *)0)->address];
-    struct reader r = reader_of(frame->content);
+    struct report report = {{0}};
     struct rlog_status raft;
     ASSERT(part_on_thread(s->host));
-    if (frame->kind != FRAME_REPORT || reader_u8(&r) != REPORT_ADDRESS)
+    if (frame->kind != FRAME_REPORT || frame->content.len == 0 ||
+        frame->content.data[0] != REPORT_ADDRESS)
         return false;
-    struct bytes said = reader_block(&r);
-    if (reader_end(&r) != ST_OK || said.len >= sizeof address || s->host->rlog == NULL ||
-        s->host->replica_closed)
-        return true;
-    memcpy(address, said.data, said.len);
-    address[said.len] = '\0';
-    if (strlen(address) != said.len || !is_reachable(address))
+    if (record_decode(&report_record, frame->content, NULL, &report) != ST_OK ||
+        s->host->rlog == NULL || s->host->replica_closed || !is_reachable(report.address))
         return true;
     rlog_status(s->host->rlog, &raft);
     const struct rlog_member *member = find_member(&raft, frame->from);
     if (raft.is_leader && member != NULL && strcmp(member->name, frame->from_name) == 0 &&
-        strcmp(member->address, address) != 0)
-        store_address(s, &raft, member, address);
+        strcmp(member->address, report.address) != 0)
+        store_address(s, &raft, member, report.address);
     return true;
 }
 

@@ -1,7 +1,6 @@
 #include "cluster/membership/removal/autopilot.h"
+#include "base/record.h"
 #include "text/time.h"
-
-enum { FORMAT = 1 };
 
 const struct autopilot autopilot_default = {
     .dead_server_last_contact_threshold = 24 * 3600,
@@ -10,49 +9,30 @@ const struct autopilot autopilot_default = {
     .max_trailing_logs = 1000,
 };
 
+#define SECONDS(member) \
+    RECORD_FIELD(struct autopilot, member, U64, .max = TEXT_DURATION_MAX_S, .help = "seconds")
+
+static const struct record_field autopilot_fields[] = {
+    RECORD_FIELD(struct autopilot, cleanup_dead_servers, U8),
+    SECONDS(dead_server_last_contact_threshold),
+    SECONDS(last_contact_threshold),
+    SECONDS(server_stabilization_time),
+    RECORD_FIELD(struct autopilot, max_trailing_logs, U64, .help = "entries"),
+    RECORD_FIELD(struct autopilot, min_quorum, U64, .help = "voters"),
+};
+static const struct record autopilot_record = {RECORD(struct autopilot, autopilot_fields),
+                                               .name = "member/autopilot", .key = AUTOPILOT_KEY,
+                                               .newest = 1};
+RECORD_LISTED(autopilot_record);
+
 enum status autopilot_encode(const struct autopilot *a, struct buf *out)
 {
-    ASSERT(a->max_trailing_logs >= 0);
-    ASSERT(a->min_quorum >= 0);
-    buf_add_u8(out, FORMAT);
-    buf_add_u8(out, a->cleanup_dead_servers ? 1 : 0);
-    buf_add_u64(out, (uint64_t)a->dead_server_last_contact_threshold);
-    buf_add_u64(out, (uint64_t)a->last_contact_threshold);
-    buf_add_u64(out, (uint64_t)a->server_stabilization_time);
-    buf_add_u64(out, (uint64_t)a->max_trailing_logs);
-    buf_add_u64(out, (uint64_t)a->min_quorum);
-    return buf_status(out);
-}
-
-static int64_t number(struct reader *r, bool *sound)
-{
-    uint64_t n = reader_u64(r);
-    *sound = *sound && n <= INT64_MAX;
-    return (int64_t)(n & INT64_MAX);
-}
-
-static int64_t seconds(struct reader *r, bool *sound)
-{
-    int64_t n = number(r, sound);
-    *sound = *sound && n <= TEXT_DURATION_MAX_S;
-    return n;
+    return record_encode(&autopilot_record, a, out);
 }
 
 enum status autopilot_decode(struct bytes stored, struct autopilot *ret)
 {
-    struct reader r = reader_of(stored);
-    uint8_t format = reader_u8(&r), cleanup = reader_u8(&r);
-    bool sound = format == FORMAT && cleanup <= 1;
-    struct autopilot a = {.cleanup_dead_servers = cleanup == 1};
-    a.dead_server_last_contact_threshold = seconds(&r, &sound);
-    a.last_contact_threshold = seconds(&r, &sound);
-    a.server_stabilization_time = seconds(&r, &sound);
-    a.max_trailing_logs = number(&r, &sound);
-    a.min_quorum = number(&r, &sound);
-    if (reader_end(&r) != ST_OK || !sound)
-        return ST_CORRUPT;
-    *ret = a;
-    return ST_OK;
+    return record_decode(&autopilot_record, stored, NULL, ret);
 }
 
 bool autopilot_silent(const struct autopilot *a, const struct autopilot_contact *contact)

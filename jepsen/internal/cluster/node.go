@@ -81,7 +81,10 @@ func (n *Node) writeConfig() error {
 		"seal":      seal,
 	}
 	if !c.options.Unaudited {
-		config["audit"] = map[string]any{"file": map[string]any{"trail": map[string]any{"options": map[string]any{"file_path": n.TrailFile(), "write_timeout": "60s"}}}}
+		config["audit"] = map[string]any{
+			"directories": []string{n.Dir},
+			"file":        map[string]any{"trail": map[string]any{"options": map[string]any{"file_path": n.TrailFile(), "write_timeout": "60s"}}},
+		}
 	}
 	for name, value := range c.options.Config {
 		config[name] = value

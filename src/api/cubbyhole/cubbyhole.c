@@ -61,9 +61,8 @@ static enum status cubby_list(struct req *req)
 
 static const struct route cubby_routes[] = {
     {.method = METHOD_GET,
-     .path = "*path",
+     .path = "+path",
      .handler = cubby_read,
-     .flags = ROUTE_SOME,
      .shape = "obj", /* the client's own */
      .help = "Read the object at a path of the token's own tree."},
     {.method = METHOD_LIST,
@@ -74,15 +73,14 @@ static const struct route cubby_routes[] = {
          "List the names in a folder of the token's own tree; folders end with '/'. Query: "
          "`after`, the name to start after, and `limit`. SCAN lists everything below the folder."},
     {.method = METHOD_POST,
-     .path = "*path",
+     .path = "+path",
      .handler = cubby_write,
      .exists = cubby_exists,
-     .flags = ROUTE_FREE_BODY | ROUTE_SOME,
+     .input = INPUT_FREE,
      .help = "Write an object in the token's own tree. The new object replaces the old one."},
     {.method = METHOD_DELETE,
-     .path = "*path",
+     .path = "+path",
      .handler = cubby_delete,
-     .flags = ROUTE_SOME,
      .help = "Delete the object at a path of the token's own tree; no object is no error."},
 };
 

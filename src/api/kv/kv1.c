@@ -58,9 +58,8 @@ static enum status kv_delete(struct req *req)
 
 static const struct route kv_routes[] = {
     {.method = METHOD_GET,
-     .path = "*path",
+     .path = "+path",
      .handler = kv_read,
-     .flags = ROUTE_SOME,
      .shape = "obj", /* the client's own */
      .help = "Read the object at a path. lease_duration is a hint from the object's member `ttl` "
              "or `lease`."},
@@ -71,15 +70,14 @@ static const struct route kv_routes[] = {
      .help = "List the names in a folder; folders end with '/'. Query: `after`, the name to start "
              "after, and `limit`. SCAN lists everything below the folder."},
     {.method = METHOD_POST,
-     .path = "*path",
+     .path = "+path",
      .handler = kv_write,
      .exists = kv_exists,
-     .flags = ROUTE_FREE_BODY | ROUTE_SOME,
+     .input = INPUT_FREE,
      .help = "Write an object at a path. The new object replaces the old one."},
     {.method = METHOD_DELETE,
-     .path = "*path",
+     .path = "+path",
      .handler = kv_delete,
-     .flags = ROUTE_SOME,
      .help = "Delete the object at a path; no object is no error."},
 };
 

@@ -17,7 +17,7 @@ static enum status wrong_prefix(struct req *req)
 {
     bool list = req->method == METHOD_LIST || req->method == METHOD_SCAN;
     const char *mount = req->mount->path, *path = req_param(req, "path");
-    ASSERT((req->route->flags & ROUTE_ASTRAY) != 0);
+    ASSERT(req->route->kind == ROW_ASTRAY);
     ASSERT(mount[strlen(mount) - 1] == '/');
     if (is_ours(bytes_of(path, strcspn(path, "/"))))
         return ST_UNSUPPORTED; /* another method serves the path */
@@ -37,27 +37,29 @@ static const struct route astray_routes[] = {
     {.method = METHOD_GET,
      .path = "*path",
      .handler = wrong_prefix,
-     .flags = ROUTE_ASTRAY,
+     .kind = ROW_ASTRAY,
      .help = WRONG_PREFIX_HELP},
     {.method = METHOD_LIST,
      .path = "*path",
      .handler = wrong_prefix,
-     .flags = ROUTE_ASTRAY | ROUTE_SCANS,
+     .kind = ROW_ASTRAY,
+     .flags = ROUTE_SCANS,
      .help = WRONG_PREFIX_HELP},
     {.method = METHOD_POST,
      .path = "*path",
      .handler = wrong_prefix,
-     .flags = ROUTE_FREE_BODY | ROUTE_ASTRAY,
+     .input = INPUT_FREE,
+     .kind = ROW_ASTRAY,
      .help = WRONG_PREFIX_HELP},
     {.method = METHOD_PATCH,
      .path = "*path",
      .handler = wrong_prefix,
-     .flags = ROUTE_ASTRAY,
+     .kind = ROW_ASTRAY,
      .help = WRONG_PREFIX_HELP},
     {.method = METHOD_DELETE,
      .path = "*path",
      .handler = wrong_prefix,
-     .flags = ROUTE_ASTRAY,
+     .kind = ROW_ASTRAY,
      .help = WRONG_PREFIX_HELP},
 };
 

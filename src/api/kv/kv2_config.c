@@ -1,8 +1,7 @@
 /* Version 2: the settings of a mount, stored at "config". */
 #include "api/kv/kv2.h"
+#include "state/state_record.h"
 #include "text/duration.h"
-
-enum { CONFIG_FORMAT = 1 };
 
 struct config_in {
     int64_t max_versions;
@@ -20,7 +19,7 @@ static const struct field config_fields[] = {
     FIELD(struct config_in, metadata_cas_required, BOOL,
           .has = offsetof(struct config_in, has_metadata_cas_required),
           .help = "Whether every write of a secret's settings must carry metadata_cas."),
-    FIELD(struct config_in, delete_version_after, STRING,
+    FIELD(struct config_in, delete_version_after, STRING, .exact = true,
           .help = "Age at which versions are deleted, such as \"3h\"; \"0s\": none. Negative: no "
                   "secret of this mount is deleted by age, even if its own settings ask for that."),
 };
@@ -40,55 +39,50 @@ static const struct field config_out_fields[] = {
 };
 static const struct schema kv2_config_reply = SCHEMA(struct config_out, config_out_fields);
 
-enum { CAS_REQUIRED = 1, NO_DELETION_BY_AGE = 2, METADATA_CAS_REQUIRED = 4, BITS = 7 };
-
-/* u8 format, u8 bits (above), varint max_versions, varint delete_after_s */
-static enum status decode(struct bytes stored, struct kv2_config *ret)
-{
-    struct reader r = reader_of(stored);
-    uint8_t format = reader_u8(&r), bits = reader_u8(&r);
-    uint64_t max_versions = reader_varint(&r), after_s = reader_varint(&r);
-    if (reader_end(&r) != ST_OK || format != CONFIG_FORMAT || bits > BITS ||
-        max_versions > KV2_VERSIONS_MAX || after_s > INT64_MAX / 1000000000)
-        return ST_CORRUPT;
-    *ret = (struct kv2_config){.max_versions = (int64_t)max_versions,
-                               .delete_after_s =
-                                   (bits & NO_DELETION_BY_AGE) != 0 ? -1 : (int64_t)after_s,
-                               .cas_required = (bits & CAS_REQUIRED) != 0,
-                               .metadata_cas_required = (bits & METADATA_CAS_REQUIRED) != 0};
-    ASSERT(ret->delete_after_s >= -1);
-    return ST_OK;
-}
+struct config_bytes {
+    struct kv2_config c;
+    bool never; /* no deletion by age: c.delete_after_s is negative */
+};
+static const struct record_field config_record_fields[] = {
+    RECORD_BITS_BYTE,
+    RECORD_NAMED("cas_required", struct config_bytes, c.cas_required, FLAG, .mask = 1),
+    RECORD_FIELD(struct config_bytes, never, FLAG, .mask = 2, .help = "no deletion by age"),
+    RECORD_NAMED("metadata_cas_required", struct config_bytes, c.metadata_cas_required, FLAG,
+                 .mask = 4),
+    RECORD_NAMED("max_versions", struct config_bytes, c.max_versions, VARINT,
+                 .max = KV2_VERSIONS_MAX, .help = "0: not set"),
+    RECORD_NAMED("delete_after_s", struct config_bytes, c.delete_after_s, VARINT,
+                 .max = INT64_MAX / 1000000000, .help = "0: not set"),
+};
+static const struct record config_record = {
+    RECORD(struct config_bytes, config_record_fields), .name = "kv/config",
+    .where = "Setting `config` of a mount of version 2", .newest = 1};
+RECORD_LISTED(config_record);
 
 enum status kv2_config_load(struct req *req, struct kv2_config *ret_config)
 {
-    struct state_value stored;
+    struct config_bytes bytes = {.never = false};
     struct bytes key;
     TRY(req_key(req, "config", &key));
-    enum status st = state_get(req->txn, key, &stored);
-    if (st == ST_NOT_FOUND) {
-        *ret_config = (struct kv2_config){0};
-        return ST_OK;
-    }
-    TRY(st);
-    return decode(stored.value, ret_config);
+    enum status st = state_get_record(req->txn, key, &config_record, &bytes);
+    if (st != ST_NOT_FOUND)
+        TRY(st);
+    if (bytes.never)
+        bytes.c.delete_after_s = -1;
+    ASSERT(bytes.c.delete_after_s >= -1);
+    *ret_config = bytes.c;
+    return ST_OK;
 }
 
 static enum status save(struct req *req, const struct kv2_config *config)
 {
-    CLEANUP(buf_done) struct buf out = {0};
+    struct config_bytes bytes = {*config, config->delete_after_s < 0};
     struct bytes key;
     ASSERT(config->max_versions >= 0 && config->max_versions <= KV2_VERSIONS_MAX);
-    ASSERT(config->delete_after_s >= -1 && config->delete_after_s <= INT64_MAX / 1000000000);
+    ASSERT(config->delete_after_s >= -1);
+    bytes.c.delete_after_s = MAX(config->delete_after_s, INT64_C(0));
     TRY(req_key(req, "config", &key));
-    buf_add_u8(&out, CONFIG_FORMAT);
-    buf_add_u8(&out, (uint8_t)((config->cas_required ? CAS_REQUIRED : 0) |
-                               (config->delete_after_s < 0 ? NO_DELETION_BY_AGE : 0) |
-                               (config->metadata_cas_required ? METADATA_CAS_REQUIRED : 0)));
-    buf_add_varint(&out, (uint64_t)config->max_versions);
-    buf_add_varint(&out, (uint64_t)MAX(config->delete_after_s, INT64_C(0)));
-    TRY(buf_status(&out));
-    return state_put(req->txn, key, buf_bytes(&out));
+    return state_put_record(req->txn, key, &config_record, &bytes);
 }
 
 static enum status kv2_config_read(struct req *req)
@@ -121,13 +115,16 @@ enum status kv2_check_max_versions(struct req *req, int64_t max_versions)
 
 static enum status read_after(struct req *req, const char *text, int64_t *ret_s)
 {
-    int64_t ns;
+    int64_t ns, s = 0;
     bool negative = text[0] == '-';
-    if (text_duration_parse(bytes_str(text + negative), &ns) != ST_OK)
+    enum status st = negative ? text_duration_parse(bytes_str(text + 1), &ns)
+                              : text_seconds_parse(bytes_str(text), &s);
+    if (st != ST_OK || text[negative] == '\0')
         return req_fail(req, ST_INVALID,
-                        "delete_version_after: a duration such as 90 or \"1h30m\" is expected");
-    ASSERT(ns >= 0);
-    *ret_s = negative && ns != 0 ? -1 : ns / 1000000000;
+                        "delete_version_after: a duration in whole seconds such as 90 or "
+                        "\"1h30m\" is expected");
+    ASSERT(s >= 0);
+    *ret_s = negative && ns != 0 ? -1 : s;
     return ST_OK;
 }
 
@@ -135,6 +132,7 @@ static enum status kv2_config_write(struct req *req)
 {
     const struct config_in *in = req_body(req);
     struct kv2_config config;
+    bool has_after = in->delete_version_after != NULL && in->delete_version_after[0] != '\0';
     TRY(kv2_config_load(req, &config));
     if (in->has_max_versions) {
         TRY(kv2_check_max_versions(req, in->max_versions));
@@ -144,10 +142,10 @@ static enum status kv2_config_write(struct req *req)
         config.cas_required = in->cas_required;
     if (in->has_metadata_cas_required)
         config.metadata_cas_required = in->metadata_cas_required;
-    if (in->delete_version_after != NULL)
+    if (has_after)
         TRY(read_after(req, in->delete_version_after, &config.delete_after_s));
     if (!in->has_max_versions && !in->has_cas_required && !in->has_metadata_cas_required &&
-        in->delete_version_after == NULL)
+        !has_after)
         return ST_OK;
     return save(req, &config);
 }

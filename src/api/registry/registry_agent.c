@@ -1,7 +1,7 @@
 /* The node that is asked, as clients of the upstream product look for it. */
 #include "api/registry/registry.h"
-#include "auth/registry/registry_rules.h"
 #include "auth/registry/registry_settings.h"
+#include "front/registry/registry_rights.h"
 #include "router/router.h"
 
 #include <stdlib.h>
@@ -92,14 +92,15 @@ static enum status agent_self(struct req *req)
     return req_reply(req, &(struct self_out){.config = &config, .member = &member});
 }
 
-static const struct route_permission agent_read = {"agent:read", REGISTRY_AGENT, REGISTRY_READ};
+static const struct registry_row agent_read = {
+    .permission = "agent:read", .resource = REGISTRY_AGENT, .level = REGISTRY_READ};
 
 static const struct route agent_routes[] = {
     {.method = METHOD_GET,
      .path = "self",
      .handler = agent_self,
-     .permission = &agent_read,
-     .flags = ROUTE_STAYS,
+     .of_dialect = &agent_read,
+     .place = PLACE_STAYS,
      .reply = &self_reply,
      .help = "The node that serves the request."},
 };

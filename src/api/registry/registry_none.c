@@ -1,6 +1,6 @@
 /* Lists of objects that this registry does not have: roles, auth methods, binding rules. */
 #include "api/registry/registry.h"
-#include "auth/registry/registry_rules.h"
+#include "front/registry/registry_rights.h"
 #include "router/request/req.h"
 
 struct none {
@@ -14,12 +14,13 @@ static enum status list_none(struct req *req)
     return req_reply(req, &(struct none){0});
 }
 
-static const struct route_permission acl_read = {"acl:read", REGISTRY_ACL, REGISTRY_READ};
+static const struct registry_row may_list = {
+    .permission = "acl:read", .resource = REGISTRY_ACL, .level = REGISTRY_READ, .collection = true};
 
-#define NONE_ROUTE(path_)                                                                      \
-    {                                                                                          \
-        .method = METHOD_GET, .path = (path_), .handler = list_none, .permission = &acl_read,  \
-        .flags = ROUTE_COLLECTION, .reply = &none_reply, .help = "An empty list, for clients." \
+#define NONE_ROUTE(path_)                                                                     \
+    {                                                                                         \
+        .method = METHOD_GET, .path = (path_), .handler = list_none, .of_dialect = &may_list, \
+        .reply = &none_reply, .help = "An empty list, for clients."                           \
     }
 
 static const struct route none_routes[] = {NONE_ROUTE("roles"), NONE_ROUTE("auth-methods"),

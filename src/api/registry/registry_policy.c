@@ -10,6 +10,7 @@
 #include "auth/registry/registry_rules.h"
 #include "auth/registry/registry_settings.h"
 #include "front/registry/registry_namespace.h"
+#include "front/registry/registry_rights.h"
 #include "router/request/path.h"
 #include "router/request/reply.h"
 #include "text/encode.h"
@@ -429,30 +430,38 @@ static enum status list_policies(struct req *req)
     return req_reply_end(req);
 }
 
-static const struct route_permission may_read = {"acl:read", REGISTRY_ACL, REGISTRY_READ};
-static const struct route_permission may_write = {"acl:write", REGISTRY_ACL, REGISTRY_WRITE};
+static const struct registry_row may_read = {
+    .permission = "acl:read", .resource = REGISTRY_ACL, .level = REGISTRY_READ};
+static const struct registry_row may_list = {
+    .permission = "acl:read", .resource = REGISTRY_ACL, .level = REGISTRY_READ, .collection = true};
+static const struct registry_row may_write = {
+    .permission = "acl:write", .resource = REGISTRY_ACL, .level = REGISTRY_WRITE};
 
-#define READS .method = METHOD_GET, .permission = &may_read
+#define READS .method = METHOD_GET, .of_dialect = &may_read
 #define WRITES                                                                   \
-    .method = METHOD_PUT, .permission = &may_write, .feature = REGISTRY_FEATURE, \
-    .flags = ROUTE_VERSION, .noun = "Policy", .body = &policy_in_schema, .reply = &policy_reply
+    .method = METHOD_PUT, .of_dialect = &may_write, .feature = REGISTRY_FEATURE, \
+    .index = INDEX_VERSION, .noun = "Policy", .body = &policy_in_schema, .reply = &policy_reply
 
 static const struct route policy_routes[] = {
     {WRITES, .path = "policy", .handler = create_policy, .help = "Create a policy."},
-    {READS, .path = "policies", .handler = list_policies,
-     .flags = ROUTE_BLOCKING | ROUTE_COLLECTION, .reply = &policies_reply,
+    {.method = METHOD_GET,
+     .path = "policies",
+     .handler = list_policies,
+     .of_dialect = &may_list,
+     .index = INDEX_BLOCKS,
+     .reply = &policies_reply,
      .help = "All policies by id, without their rules."},
-    {READS, .path = "policy/name/*name", .handler = read_by_name, .flags = ROUTE_BLOCKING,
+    {READS, .path = "policy/name/*name", .handler = read_by_name, .index = INDEX_BLOCKS,
      .reply = &policy_reply, .help = "Read the policy of a name."},
     {WRITES, .path = "policy/name/*name", .handler = set_policy,
      .help = "Create the policy of a name, or replace it."},
-    {READS, .path = "policy/*id", .handler = read_by_id, .flags = ROUTE_BLOCKING,
+    {READS, .path = "policy/*id", .handler = read_by_id, .index = INDEX_BLOCKS,
      .reply = &policy_reply, .help = "Read a policy."},
     {WRITES, .path = "policy/*id", .handler = update_policy, .help = "Replace a policy."},
     {.method = METHOD_DELETE,
      .path = "policy/*id",
      .handler = delete_policy,
-     .permission = &may_write,
+     .of_dialect = &may_write,
      .feature = REGISTRY_FEATURE,
      .reply = &deleted_reply,
      .help = "Delete a policy; false: there was none. Tokens lose what it allowed at once."},

@@ -412,12 +412,16 @@ static enum status token_delete(struct req *req)
     return req_reply(req, &(struct deleted_out){true});
 }
 
-static const struct route_permission may_read = {"acl:read", REGISTRY_ACL, REGISTRY_READ};
-static const struct route_permission may_write = {"acl:write", REGISTRY_ACL, REGISTRY_WRITE};
+static const struct registry_row may_read = {
+    .permission = "acl:read", .resource = REGISTRY_ACL, .level = REGISTRY_READ};
+static const struct registry_row may_list = {
+    .permission = "acl:read", .resource = REGISTRY_ACL, .level = REGISTRY_READ, .collection = true};
+static const struct registry_row may_write = {
+    .permission = "acl:write", .resource = REGISTRY_ACL, .level = REGISTRY_WRITE};
 
 #define WRITES                                                                   \
-    .method = METHOD_PUT, .permission = &may_write, .feature = REGISTRY_FEATURE, \
-    .flags = ROUTE_VERSION, .noun = "Token", .body = &token_in_schema,           \
+    .method = METHOD_PUT, .of_dialect = &may_write, .feature = REGISTRY_FEATURE, \
+    .index = INDEX_VERSION, .noun = "Token", .body = &token_in_schema,           \
     .reply = &registry_token_reply
 
 static const struct route token_routes[] = {
@@ -425,21 +429,21 @@ static const struct route token_routes[] = {
     {.method = METHOD_GET,
      .path = "tokens",
      .handler = token_list,
-     .permission = &may_read,
-     .flags = ROUTE_BLOCKING | ROUTE_COLLECTION,
+     .of_dialect = &may_list,
+     .index = INDEX_BLOCKS,
      .reply = &registry_tokens_reply,
      .help = "All tokens by AccessorID; policy, role, servicename and authmethod choose some."},
     {.method = METHOD_GET,
      .path = "token/self",
      .handler = token_self,
-     .flags = ROUTE_BLOCKING,
+     .index = INDEX_BLOCKS,
      .reply = &registry_token_reply,
      .help = "The token of the request."},
     {.method = METHOD_GET,
      .path = "token/:accessor",
      .handler = token_read,
-     .permission = &may_read,
-     .flags = ROUTE_BLOCKING,
+     .of_dialect = &may_read,
+     .index = INDEX_BLOCKS,
      .reply = &registry_token_reply,
      .help = "Read a token; with ?expanded also its policies."},
     {WRITES, .path = "token/:accessor", .handler = token_update, .help = "Replace a token."},
@@ -448,7 +452,7 @@ static const struct route token_routes[] = {
     {.method = METHOD_DELETE,
      .path = "token/:accessor",
      .handler = token_delete,
-     .permission = &may_write,
+     .of_dialect = &may_write,
      .feature = REGISTRY_FEATURE,
      .reply = &deleted_reply,
      .help = "Delete a token; it is refused on every node at once."},

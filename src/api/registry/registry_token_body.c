@@ -216,7 +216,8 @@ enum status registry_token_links(struct req *req, const struct registry_token_in
 
 /* Expiry */
 
-/* A number of nanoseconds, or a duration as Go writes it: with a unit, unless it is 0. */
+/* A number of nanoseconds, or a duration as Go writes it: with a unit, unless it is 0. An empty
+ * string is refused: it would make a token without an end. */
 static enum status read_token_ttl(const struct text_value *v, int64_t *ret_ns)
 {
     struct bytes text = v->text;
@@ -229,7 +230,7 @@ static enum status read_token_ttl(const struct text_value *v, int64_t *ret_ns)
         text = bytes_from(text, 1);
     uint8_t last = text.len != 0 ? text.data[text.len - 1] : 0;
     bool unit = last == 's' || last == 'm' || last == 'h';
-    if (!unit && text.len != 0 && !text_is(text, "0"))
+    if (!unit && !text_is(text, "0"))
         return ST_INVALID;
     TRY(text_duration_parse(text, ret_ns));
     *ret_ns = negative ? -*ret_ns : *ret_ns;
@@ -267,7 +268,7 @@ enum status registry_token_expiry(struct req *req, const struct registry_token_i
                                   int64_t *ret_expire_ms)
 {
     int64_t ttl_ns = 0, time_ms = TEXT_TIME_FIRST;
-    bool timed = in->expires != NULL && in->expires[0] != '\0';
+    bool timed = in->expires != NULL;
     if (in->ttl != NULL && in->ttl->kind != TEXT_NULL && read_token_ttl(in->ttl, &ttl_ns) != ST_OK)
         return req->dialect->refuse_field(req, "ExpirationTTL",
                                           "a duration such as \"5m\" is expected, or nanoseconds");

@@ -4,13 +4,16 @@
 #include "auth/token_ttl.h"
 #include "router/quota_lease.h"
 
+#include <strings.h>
+
 static const struct field create_fields[] = {
     FIELD(struct token_create, id, STRING, .preset = "", .hidden = true,
           .help = "The text of the token, in place of a random one; needs sudo."),
     FIELD(struct token_create, policies, STRINGS,
           .help = "Policies of the token; none: those of the parent."),
     FIELD(struct token_create, meta, MAP, .help = "Shown in the audit log."),
-    FIELD(struct token_create, no_parent, BOOL, .help = "Create an orphan; needs sudo."),
+    FIELD(struct token_create, no_parent, BOOL,
+          .help = "Create an orphan; needs sudo. With a role, the role alone decides."),
     FIELD(struct token_create, no_default_policy, BOOL, .help = "Leave the policy default out."),
     FIELD(struct token_create, renewable, BOOL, .preset = "true"),
     FIELD(struct token_create, ttl, DURATION, .help = "How long the token lives, unless renewed."),
@@ -19,12 +22,14 @@ static const struct field create_fields[] = {
           .help = "How long the token lives at most."),
     FIELD(struct token_create, type, STRING, .preset = "", .help = "service or batch."),
     FIELD(struct token_create, display_name, STRING, .preset = ""),
-    FIELD(struct token_create, num_uses, INT,
+    FIELD(struct token_create, num_uses, INT, .exact = true,
           .help = "How often the token may be used; 0: any number."),
     FIELD(struct token_create, period, DURATION,
           .help = "Each renewal lets the token live this long again, without a maximum; needs "
                   "sudo."),
-    FIELD(struct token_create, entity_alias, STRING, .preset = "", .help = "Not available."),
+    FIELD(struct token_create, entity_alias, STRING, .preset = "",
+          .help = "Name of an alias on the mount of tokens: its entity gets the token. Only with a "
+                  "role that allows it."),
 };
 static const struct schema token_create_schema = SCHEMA(struct token_create, create_fields);
 
@@ -54,7 +59,7 @@ static enum status check_asker(struct req *req, const struct wish *w)
         return req_fail(req, ST_INVALID, "batch tokens cannot create more tokens");
     if (req->token->limited)
         return req_fail(req, ST_INVALID, "restricted use token cannot generate child tokens");
-    if (in->no_parent && !w->asker.sudo)
+    if (in->no_parent && w->role == NULL && !w->asker.sudo)
         return req_fail(req, ST_INVALID, "root or sudo privileges required to create orphan token");
     if (in->id[0] != '\0' && !w->asker.sudo)
         return req_fail(req, ST_INVALID, "root or sudo privileges required to specify token id");
@@ -83,8 +88,9 @@ static enum status check_fields(struct req *req, const struct wish *w)
     const struct token_create *in = w->in;
     size_t bytes = 0;
     ASSERT(in->explicit_max_ttl >= 0);
-    if (in->entity_alias[0] != '\0')
-        return req_fail(req, ST_INVALID, "entity_alias: there are no entities");
+    if (in->entity_alias[0] != '\0' && w->role == NULL)
+        return req_fail(req, ST_INVALID,
+                        "'entity_alias' is only allowed in combination with a role");
     if (in->num_uses < 0)
         return req_fail(req, ST_INVALID, "number of uses cannot be negative");
     if (strlen(in->display_name) > NAME_MAX)
@@ -97,10 +103,12 @@ static enum status check_fields(struct req *req, const struct wish *w)
     return check_id(req, w);
 }
 
+/* The caller's own fields are refused. A period or an explicit maximum of the role bounds the life
+ * of a batch token, which is never renewed. A number of uses cannot be counted for it. */
 static enum status check_batch(struct req *req, const struct wish *w)
 {
     static const char *const names[] = {"explicit_max_ttl", "period", "num_uses", "id"};
-    const bool given[] = {w->explicit_max_s != 0, w->period_s != 0, w->num_uses != 0,
+    const bool given[] = {w->in->explicit_max_ttl != 0, w->in->period != 0, w->num_uses != 0,
                           w->in->id[0] != '\0'};
     for (size_t i = 0; i < ARRAY_LEN(names) && w->batch; i++)
         if (given[i])
@@ -121,6 +129,13 @@ static enum status choose_type(struct req *req, struct wish *w)
     if (!w->batch && strcmp(type, AUTH_TYPE_SERVICE) != 0)
         return req_fail(req, ST_INVALID, "invalid 'type' value: service or batch is expected");
     return ST_OK;
+}
+
+/* Say which of the caller's fields has no effect. */
+static void warn_ignored(struct req *req, const struct wish *w)
+{
+    if (w->role != NULL && w->in->no_parent && !w->role->orphan)
+        req_warn(req, "no_parent has no effect: the role makes tokens with a parent");
 }
 
 /* The addresses that a child is bound to: those of its role, else those of its parent. */
@@ -191,8 +206,9 @@ static enum status choose_end(struct req *req, const struct wish *w, struct auth
         .wanted_s = wanted_s,
         .default_s = w->limits.default_s,
         .max_s = w->limits.max_s,
-        .explicit_max_s = w->explicit_max_s,
-        .period_s = w->period_s,
+        /* a batch token is never renewed: its period is a bound */
+        .explicit_max_s = w->batch ? stricter(w->explicit_max_s, w->period_s) : w->explicit_max_s,
+        .period_s = w->batch ? 0 : w->period_s,
         .created_ms = req->now_ms,
         .now_ms = req->now_ms,
     };
@@ -205,13 +221,48 @@ static enum status choose_end(struct req *req, const struct wish *w, struct auth
     return ST_OK;
 }
 
+/* Whether the role allows an alias; '*' at the end of an allowed one stands for anything. */
+static bool allows_alias(const struct token_role *role, const char *alias)
+{
+    ASSERT(alias[0] != '\0');
+    for (size_t i = 0; i < role->allowed_entity_aliases.n; i++) {
+        const char *allowed = role->allowed_entity_aliases.items[i];
+        size_t len = strlen(allowed);
+        bool glob = len != 0 && allowed[len - 1] == '*';
+        if (glob ? strncasecmp(allowed, alias, len - 1) == 0 : strcasecmp(allowed, alias) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The entity of a new token: the caller's for a child, or the one that an alias names. */
+static enum status choose_entity(struct req *req, const struct wish *w, struct auth_token *token)
+{
+    const char *alias = w->in->entity_alias;
+    struct mount mount;
+    token->entity_id = w->orphan ? "" : req->token->entity_id;
+    if (alias[0] == '\0')
+        return ST_OK;
+    ASSERT(w->role != NULL);
+    if (strlen(alias) > NAME_MAX || !allows_alias(w->role, alias))
+        return req_fail(req, ST_INVALID, "invalid 'entity_alias' value");
+    TRY(req_need_feature(req, IDENTITY_FEATURE));
+    TRY(mount_get(req->txn, req->ns, "auth/token/", &mount));
+    ASSERT(mount.accessor[0] != '\0');
+    const struct identity_login in = {
+        .accessor = mount.accessor, .name = alias, .metadata = {.given = true}};
+    enum status st =
+        identity_log_in(req->txn, req->env, req->ns, &in, req->now_ms, &token->entity_id);
+    return st == ST_DENIED ? req_fail(req, st, "the entity of this alias is disabled") : st;
+}
+
 static enum status describe(struct req *req, const struct wish *w, struct auth_token *token)
 {
     const struct token_create *in = w->in;
     const char *suffix = w->role != NULL ? w->role->path_suffix : "";
 
     ASSERT(w->orphan || req->token->depth < AUTH_TOKEN_DEPTH_MAX);
-    ASSERT(!w->batch || (w->period_s == 0 && w->explicit_max_s == 0 && w->num_uses == 0));
+    ASSERT(!w->batch || w->num_uses == 0);
     *token = (struct auth_token){
         .parent = w->orphan ? "" : req->token->id,
         .display_name = display_name(req, in->display_name),
@@ -220,18 +271,18 @@ static enum status describe(struct req *req, const struct wish *w, struct auth_t
                     : arena_format(req->arena, "%s/%s", (const char *)req->path.data, suffix),
         .type = w->batch ? AUTH_TYPE_BATCH : AUTH_TYPE_SERVICE,
         .role = w->role_name,
-        .entity_id = w->orphan ? "" : req->token->entity_id,
         .meta = in->meta,
         .bound_cidrs = bound_to(req, w->role),
         .created_ms = req->now_ms,
-        .explicit_max_ttl_s = w->explicit_max_s,
-        .period_s = w->period_s,
+        .explicit_max_ttl_s = w->batch ? 0 : w->explicit_max_s,
+        .period_s = w->batch ? 0 : w->period_s,
         .num_uses = w->num_uses,
         .depth = w->orphan ? 0 : req->token->depth + 1,
         .renewable = in->renewable && !w->batch && (w->role == NULL || w->role->renewable),
     };
     if (token->display_name == NULL || token->path == NULL)
         return ST_NOMEM;
+    TRY(choose_entity(req, w, token));
     TRY(token_policies(req, in, w->role, &w->asker, &token->policies));
     if (w->batch && policy_list_is_root(&token->policies))
         return req_fail(req, ST_INVALID, "batch tokens cannot be root tokens");
@@ -244,16 +295,17 @@ static enum status create(struct req *req, struct wish *w)
     const char *bearer = NULL;
     struct auth_token token;
 
-    ASSERT((req->route->flags & ROUTE_GIVES_TOKEN) != 0);
+    ASSERT(req->route->form == FORM_TOKEN);
     w->in = req_body(req);
     w->asker = (struct token_asker){.parent = req->token, .sudo = token_has_sudo(req)};
-    w->orphan = w->orphan || w->in->no_parent || (w->role != NULL && w->role->orphan);
+    w->orphan = w->role != NULL ? w->role->orphan : w->orphan || w->in->no_parent;
     TRY(check_asker(req, w));
     TRY(check_fields(req, w));
     TRY(choose_type(req, w));
     TRY(token_limits_load(req, &w->limits));
     apply_role(req, w);
     TRY(check_batch(req, w));
+    warn_ignored(req, w);
     TRY(describe(req, w, &token));
     if (w->in->id[0] != '\0')
         bearer = w->in->id;
@@ -299,19 +351,22 @@ static const struct route create_routes[] = {
     {.method = METHOD_POST,
      .path = "create",
      .handler = token_create_child,
-     .flags = ROUTE_GIVES_TOKEN | ROUTE_ACTIVE,
+     .place = PLACE_ACTIVE,
+     .form = FORM_TOKEN,
      .body = &token_create_schema,
      .help = "Create a token, a child of the token of the request."},
     {.method = METHOD_POST,
      .path = "create-orphan",
      .handler = token_create_orphan,
-     .flags = ROUTE_GIVES_TOKEN | ROUTE_ACTIVE,
+     .place = PLACE_ACTIVE,
+     .form = FORM_TOKEN,
      .body = &token_create_schema,
      .help = "Create a token without a parent."},
     {.method = METHOD_POST,
      .path = "create/:role",
      .handler = token_create_by_role,
-     .flags = ROUTE_GIVES_TOKEN | ROUTE_ACTIVE,
+     .place = PLACE_ACTIVE,
+     .form = FORM_TOKEN,
      .body = &token_create_schema,
      .help = "Create a token as a role allows."},
 };

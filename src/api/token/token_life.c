@@ -112,7 +112,7 @@ static enum status renew(struct req *req, const char *bearer, const struct auth_
 {
     const struct auth_scope scope = req_scope(req);
     struct auth_token renewed = *token;
-    ASSERT((req->route->flags & ROUTE_GIVES_TOKEN) != 0);
+    ASSERT(req->route->form == FORM_TOKEN);
 
     if (auth_token_is_batch(token))
         return req_fail(req, ST_INVALID, "batch tokens cannot be renewed");
@@ -236,19 +236,19 @@ static const struct route life_routes[] = {
     {.method = METHOD_POST,
      .path = "renew",
      .handler = token_renew,
-     .flags = ROUTE_GIVES_TOKEN,
+     .form = FORM_TOKEN,
      .body = &token_renew_schema,
      .help = "Renew a token: let it live longer."},
     {.method = METHOD_POST,
      .path = "renew-self",
      .handler = token_renew_self,
-     .flags = ROUTE_GIVES_TOKEN,
+     .form = FORM_TOKEN,
      .body = &token_renew_self_schema,
      .help = "Renew the token of the request: let it live longer."},
     {.method = METHOD_POST,
      .path = "renew-accessor",
      .handler = token_renew_accessor,
-     .flags = ROUTE_GIVES_TOKEN,
+     .form = FORM_TOKEN,
      .body = &token_renew_accessor_schema,
      .help = "Renew the token of an accessor: let it live longer."},
     {.method = METHOD_POST,

@@ -6,7 +6,7 @@
 
 #define ROLE_KIND "tokenrole"
 
-enum { CIDRS_MAX = 64 };
+enum { CIDRS_MAX = 64, ALIASES_MAX = 1000 };
 
 /* Fields of a role that is the member `at` of a struct, or the struct itself. */
 #define ROLE_FIELDS(type, at)                                                                      \
@@ -24,7 +24,8 @@ enum { CIDRS_MAX = 64 };
         FIELD_NAMED("path_suffix", type, at path_suffix, STRING, .preset = "",                     \
                     .help = "Added to the path that tokens are shown with."),                      \
         FIELD_NAMED("allowed_entity_aliases", type, at allowed_entity_aliases, STRINGS,            \
-                    .help = "Not available."),                                                     \
+                    .help = "Aliases that a token may name for its entity; '*' at the end stands " \
+                            "for anything."),                                                      \
         FIELD_NAMED("token_bound_cidrs", type, at token_bound_cidrs, STRINGS,                      \
                     .help =                                                                        \
                         "Addresses and blocks of them from which tokens may be used; none: all."), \
@@ -34,7 +35,7 @@ enum { CIDRS_MAX = 64 };
                     .help = "Tokens end this long after their creation, even if renewed."),        \
         FIELD_NAMED("token_no_default_policy", type, at token_no_default_policy, BOOL,             \
                     .help = "The policy \"default\" is not added."),                               \
-        FIELD_NAMED("token_num_uses", type, at token_num_uses, INT,                                \
+        FIELD_NAMED("token_num_uses", type, at token_num_uses, INT, .exact = true,                 \
                     .help = "How often tokens may be used; 0: any number."),                       \
         FIELD_NAMED("token_type", type, at token_type, STRING, .preset = "default-service",        \
                     .help = "service, batch, default-service or default-batch.")
@@ -115,6 +116,26 @@ static struct bytes current_name(struct bytes name)
     return name;
 }
 
+/* Whether a member says no more than that its field is not given, see schema.h: the stored value
+ * stays. Only the fields that are lists or texts can be emptied by an empty text. */
+static bool is_blank(const struct text_value *member, struct bytes name)
+{
+    if (member->kind != TEXT_STRING || member->text.len != 0)
+        return member->kind == TEXT_NULL;
+    for (size_t i = 0; i < ARRAY_LEN(role_fields); i++)
+        if (text_is(name, role_fields[i].name))
+            return role_fields[i].kind == FIELD_BOOL || role_fields[i].kind == FIELD_DURATION;
+    return false;
+}
+
+/* Whether a member has a name of before, and stands beside its present name, which then counts. */
+static bool is_superseded(const struct text_value *from, const struct text_value *member,
+                          struct bytes present)
+{
+    const struct text_value *other = text_get(from, (const char *)present.data);
+    return !bytes_eq(member->name, present) && other != NULL && !is_blank(other, present);
+}
+
 /* Copy the members of `from` that `to` does not have yet. */
 static enum status add_members(struct req *req, struct text_value *to,
                                const struct text_value *from)
@@ -125,7 +146,16 @@ static enum status add_members(struct req *req, struct text_value *to,
         const char *text = arena_str(req->arena, name);
         if (text == NULL)
             return ST_NOMEM;
-        if (text_get(to, text) != NULL || member->kind == TEXT_NULL)
+        if (is_blank(member, name))
+            continue;
+        if (is_superseded(from, member, bytes_str(text))) {
+            req_warn(
+                req,
+                "Both '%s' and deprecated '%.*s' value supplied, ignoring the deprecated value",
+                text, (int)member->name.len, (const char *)member->name.data);
+            continue;
+        }
+        if (text_get(to, text) != NULL)
             continue;
         struct text_value *copy = text_value_new(req->arena, to, member->kind, name);
         if (copy == NULL)
@@ -187,8 +217,8 @@ static enum status validate(struct req *req, const struct token_role *role)
     if (role->token_num_uses < 0)
         return req_fail(req, ST_INVALID, "'token_num_uses' cannot be negative");
     TRY(check_cidrs(req, &role->token_bound_cidrs));
-    if (role->allowed_entity_aliases.n != 0)
-        return req_fail(req, ST_INVALID, "allowed_entity_aliases: there are no entities");
+    if (role->allowed_entity_aliases.n > ALIASES_MAX)
+        return req_fail(req, ST_INVALID, "allowed_entity_aliases: %d at most", ALIASES_MAX);
     TRY(check_batch(req, role));
     if (strpbrk(role->path_suffix, "\n\t /") != NULL || strlen(role->path_suffix) > 200)
         return req_fail(req, ST_INVALID, "path_suffix: one segment of a path is expected");
@@ -257,7 +287,7 @@ static const struct route role_routes[] = {
      .handler = token_role_write,
      .exists = token_role_exists,
      .body = &token_role_schema,
-     .flags = ROUTE_FREE_BODY,
+     .input = INPUT_FREE,
      .help = "Create or change a role. Fields that the request does not give keep their values."},
     {.method = METHOD_DELETE,
      .path = "roles/:role",

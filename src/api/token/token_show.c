@@ -1,6 +1,7 @@
 /* Show what a token is. */
 #include "api/token/token.h"
 #include "auth/token_cache.h"
+#include "router/request/req_entity.h"
 
 static const struct field bearer_fields[] = {
     FIELD(struct token_named, token, STRING, .preset = "", .hidden = true, .help = "The token."),
@@ -21,11 +22,11 @@ static int64_t remaining_s(const struct auth_token *token, int64_t now_ms)
 struct lookup_out {
     struct bytes id;
     const char *accessor, *path, *display_name, *role, *entity_id, *type;
-    struct field_strings policies, bound_cidrs, identity_policies; /* the last: none */
-    struct field_map meta;
+    struct field_strings policies, bound_cidrs, identity_policies;
+    struct field_map meta, external_namespace_policies; /* the last: there are no namespaces */
     int64_t num_uses, creation_time, creation_ttl, expire_time, issue_time, ttl, explicit_max_ttl;
     int64_t period, last_renewal, last_renewal_time;
-    bool orphan, renewable, expires, renewed;
+    bool orphan, renewable, expires, renewed, has_entity;
 };
 static const struct field lookup_fields[] = {
     FIELD(struct lookup_out, id, BYTES),
@@ -53,6 +54,8 @@ static const struct field lookup_fields[] = {
     FIELD(struct lookup_out, type, STRING),
     FIELD(struct lookup_out, bound_cidrs, STRINGS, .omit = true),
     FIELD(struct lookup_out, identity_policies, STRINGS, .omit = true),
+    FIELD(struct lookup_out, external_namespace_policies, MAP, .omit = true,
+          .has = offsetof(struct lookup_out, has_entity)),
 };
 static const struct schema token_lookup_reply = SCHEMA(struct lookup_out, lookup_fields);
 
@@ -60,6 +63,9 @@ static const struct schema token_lookup_reply = SCHEMA(struct lookup_out, lookup
 static enum status reply_lookup(struct req *req, struct bytes bearer,
                                 const struct auth_token *token)
 {
+    struct field_strings identity_policies = {0};
+    if (token->entity_id[0] != '\0')
+        TRY(req_entity_policies(req, token, &identity_policies));
     const struct lookup_out out = {
         .id = bearer,
         .accessor = token->accessor,
@@ -85,6 +91,8 @@ static enum status reply_lookup(struct req *req, struct bytes bearer,
         .entity_id = token->entity_id,
         .type = token->type,
         .bound_cidrs = token->bound_cidrs,
+        .identity_policies = identity_policies,
+        .has_entity = token->entity_id[0] != '\0',
     };
     ASSERT(out.ttl >= 0 && out.expires == (out.expire_time != 0));
     return req_reply(req, &out);

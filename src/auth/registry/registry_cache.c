@@ -114,8 +114,9 @@ static size_t kind_bytes(const void *policy)
 }
 
 static enum status kind_merge(const struct acl_kind *kind, const void *const *policies, size_t n,
-                              void **ret_acl)
+                              const struct identity *identity, void **ret_acl)
 {
+    ASSERT(identity == NULL); /* tokens of the registry have no entities */
     struct registry_acl *acl;
     TRY(registry_acl_new((const struct registry_rules *const *)policies, n,
                          kind_of(kind)->otherwise, &acl));

@@ -1,9 +1,8 @@
 #include "auth/registry/registry_policy.h"
 #include "base/plant.h"
 #include "state/ns_key.h"
+#include "state/state_record.h"
 #include "text/utf8.h"
-
-enum { FORMAT = 1 };
 
 static bool is_plain(char c)
 {
@@ -48,28 +47,30 @@ enum status registry_policy_name_key(struct arena *arena, const char *ns, struct
                         ret_key);
 }
 
+static const struct record_field datacenter_fields[] = {
+    RECORD_ITSELF("datacenter", const char *, TEXT0)};
+static const struct record datacenter_record = {RECORD(const char *, datacenter_fields),
+                                                .name = "registry/datacenter"};
+static const struct record_field policy_fields[] = {
+    RECORD_FIELD(struct registry_policy, name, TEXT0),
+    RECORD_FIELD(struct registry_policy, description, TEXT0),
+    RECORD_FIELD(struct registry_policy, rules, TEXT0),
+    RECORD_ITEMS("datacenters", struct registry_policy, datacenters.items, datacenters.n, LIST,
+                 &datacenter_record, .max = REGISTRY_POLICY_DATACENTERS_MAX,
+                 .help = "where the policy is valid; empty: everywhere"),
+    RECORD_FIELD(struct registry_policy, hash, FIXED),
+};
+static const struct record policy_record = {RECORD(struct registry_policy, policy_fields),
+                                            .name = "registry/policy",
+                                            .key = "s/ns/*/registry-policy/", .newest = 1};
+RECORD_LISTED(policy_record);
+
 enum status registry_policy_read(struct bytes record, struct arena *arena,
                                  struct registry_policy *ret_policy)
 {
-    struct reader r = reader_of(record);
     struct registry_policy p = {.id = ""};
-    uint8_t format = reader_u8(&r);
-    p.name = reader_text(&r);
-    p.description = reader_text(&r);
-    p.rules = reader_text(&r);
-    uint64_t n = reader_varint(&r);
-    if (format != FORMAT || n > REGISTRY_POLICY_DATACENTERS_MAX)
-        return ST_CORRUPT;
-    const char **items = arena_alloc(arena, (size_t)n * sizeof *items + 1);
-    if (items == NULL)
-        return ST_NOMEM;
-    for (size_t i = 0; i < n; i++)
-        items[i] = reader_text(&r);
-    struct bytes hash = reader_take(&r, sizeof p.hash);
-    if (reader_end(&r) != ST_OK)
-        return ST_CORRUPT;
-    memcpy(p.hash, hash.data, sizeof p.hash);
-    p.datacenters = (struct field_strings){.items = items, .n = (size_t)n, .given = n != 0};
+    TRY(record_decode(&policy_record, record, arena, &p));
+    p.datacenters.given = p.datacenters.n != 0;
     *ret_policy = p;
     return ST_OK;
 }
@@ -152,23 +153,13 @@ enum status registry_policy_put(struct state_txn *txn, const char *ns,
                                 struct registry_policy *policy,
                                 const struct registry_policy *before)
 {
-    CLEANUP(buf_done) struct buf record = {0};
     struct bytes key;
     ASSERT(policy->datacenters.n <= REGISTRY_POLICY_DATACENTERS_MAX);
     ASSERT(before == NULL || strcmp(before->id, policy->id) == 0);
     TRY(hash_policy(txn->arena, policy));
-    buf_add_u8(&record, FORMAT);
-    buf_add_text(&record, policy->name);
-    buf_add_text(&record, policy->description);
-    buf_add_text(&record, policy->rules);
-    buf_add_varint(&record, policy->datacenters.n);
-    for (size_t i = 0; i < policy->datacenters.n; i++)
-        buf_add_text(&record, policy->datacenters.items[i]);
-    buf_add(&record, bytes_of(policy->hash, sizeof policy->hash));
-    TRY(buf_status(&record));
     TRY(move_name(txn, ns, policy, before));
     TRY(registry_policy_key(txn->arena, ns, bytes_str(policy->id), &key));
-    return state_put(txn, key, buf_bytes(&record));
+    return state_put_record(txn, key, &policy_record, policy);
 }
 
 enum status registry_policy_delete(struct state_txn *txn, const char *ns,

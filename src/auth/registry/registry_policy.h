@@ -4,13 +4,6 @@
  *   s/ns/NS/registry-policy-name/NAME   its id; NAME in lower case, so that no two names differ in
  *                                       case alone
  *
- * The record is
- *
- *   format       u8 = 1
- *   name, description, rules: texts (buf_add_text)
- *   datacenters  varint n, n texts
- *   hash         32 bytes
- *
  * 1. A transaction that changes one of the two keys of a policy changes both where both must
  * change.
  * 2. The versions of the record's key are the policy's CreateIndex and ModifyIndex: every write of

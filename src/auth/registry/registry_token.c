@@ -1,31 +1,28 @@
 #include "auth/registry/registry_token.h"
 #include "auth/registry/registry_link.h"
+#include "base/record.h"
 
-enum { FORMAT = 1, FLAG_LOCAL = 1 };
+static const struct record_field part_fields[] = {
+    RECORD_BITS_BYTE,
+    RECORD_FIELD(struct registry_token, local, FLAG, .mask = 1),
+    RECORD_FIELD(struct registry_token, secret, TEXT0, .secret = true,
+                 .help = "as the client chose it"),
+    RECORD_FIELD(struct registry_token, description, TEXT0),
+    RECORD_FIELD(struct registry_token, hash, FIXED),
+};
+static const struct record part_record = {RECORD(struct registry_token, part_fields),
+                                          .name = "registry/token",
+                                          .where = "Part of the record of a token", .newest = 1};
+RECORD_LISTED(part_record);
 
 void registry_token_put_part(const struct registry_token *token, struct buf *out)
 {
-    buf_add_u8(out, FORMAT);
-    buf_add_u8(out, token->local ? FLAG_LOCAL : 0);
-    buf_add_text(out, token->secret);
-    buf_add_text(out, token->description);
-    buf_add(out, bytes_of(token->hash, sizeof token->hash));
+    record_encode(&part_record, token, out);
 }
 
 enum status registry_token_read_part(struct bytes part, struct registry_token *ret_token)
 {
-    struct reader r = reader_of(part);
-    uint8_t format = reader_u8(&r), flags = reader_u8(&r);
-    const char *secret = reader_text(&r), *description = reader_text(&r);
-    struct bytes hash = reader_take(&r, sizeof ret_token->hash);
-    if (reader_end(&r) != ST_OK || format != FORMAT || (flags & ~FLAG_LOCAL) != 0)
-        return ST_CORRUPT;
-    ASSERT(hash.len == sizeof ret_token->hash);
-    ret_token->local = (flags & FLAG_LOCAL) != 0;
-    ret_token->secret = secret;
-    ret_token->description = description;
-    memcpy(ret_token->hash, hash.data, sizeof ret_token->hash);
-    return ST_OK;
+    return record_decode(&part_record, part, NULL, ret_token);
 }
 
 enum status registry_token_key(struct arena *arena, const char *ns, const char *id,

@@ -1,10 +1,5 @@
 /* Tokens of the registry as they are stored: the part of a token's record (auth/token_record.h).
  *
- *   format   u8 = 1
- *   flags    u8: 1 local
- *   secret, description: texts (buf_add_text)
- *   hash     32 bytes
- *
  * The list of policies of the record has the links (registry_link.h): first policies, then service
  * identities, then node identities. The accessor of the record is the AccessorID, and its expiry
  * the ExpirationTime. The part holds the bearer, because who has acl:write may read the SecretID

@@ -82,7 +82,7 @@ static bool put_new(struct cli *cli, struct text_writer *w)
         (secret = cli_secret(cli, "Secret of the new token (will be hidden): ")) == NULL)
         return false;
     if (ttl != NULL && text_duration_parse(bytes_str(ttl), &ns) != ST_OK) {
-        cli_complain("-expires-ttl must be a duration, such as 12h");
+        cli_complain("flag -expires-ttl must be a duration, such as 12h");
         return false;
     }
     cli_put_text(cli, w, "accessor-id", "AccessorID");
@@ -251,7 +251,7 @@ static const struct cli_flag create_flags[] = {
     {"description", CLI_TEXT, "description of the token"},
     LINK_FLAGS,
     {"local", CLI_BOOL, "a token of this datacenter alone"},
-    {"expires-ttl", CLI_TEXT, "time to live, 1 minute to 24 hours; default: no end"},
+    {"expires-ttl", CLI_DURATION, "time to live, 1 minute to 24 hours; default: no end"},
     {"accessor-id", CLI_TEXT, "accessor of the token, a UUID; default: a random one"},
     {"secret", CLI_TEXT, "the token itself, a UUID, or - to type it; default: a random one"},
     META_FLAG};

@@ -147,6 +147,10 @@ static int put_primary(struct cli *cli, struct text_writer *w)
         token = cli_secret(cli, "Token of the primary for this secondary (will be hidden): ");
     if (token == NULL)
         return CLI_LOCAL_ERROR;
+    if (token[0] == '\0') { /* a server takes an empty token as the order to forget its primary */
+        cli_complain("the token of the primary is empty");
+        return CLI_LOCAL_ERROR;
+    }
     text_member_str(w, "token", token);
     cli_put_text(cli, w, "primary-api-addr", "primary_api_addr");
     cli_put_text(cli, w, "ca-file", "ca_file");
@@ -337,7 +341,7 @@ static int cmd_dr_preflight(struct cli *cli)
 static const struct cli_flag status_flags[] = {OTHER_FLAG};
 static const struct cli_flag enable_flags[] = {
     ADDRESS_FLAG,
-    {"ttl", CLI_TEXT, "how long the token counts; default 30m"},
+    {"ttl", CLI_DURATION, "how long the token counts; default 30m"},
     WAIT_FLAG,
     FIELD_FLAG};
 static const struct cli_flag follow_flags[] = {REACH_FLAGS, WAIT_FLAG};
@@ -348,7 +352,7 @@ static const struct cli_flag promote_flags[] = {
     ADDRESS_FLAG,
     WAIT_FLAG};
 static const struct cli_flag drill_flags[] = {
-    {"limit", CLI_TEXT, "how long the drill may take, such as 90s; default 5m, at most 9m"}};
+    {"limit", CLI_DURATION, "how long the drill may take, such as 90s; default 5m, at most 9m"}};
 static const struct cli_flag settings_flags[] = {
     {"sync", CLI_BOOL, "sync mode: the reply to a write waits until a secondary has stored it"},
     {"sync-timeout-ms", CLI_INT, "the longest such wait, 200 to 5000"},
@@ -356,7 +360,7 @@ static const struct cli_flag settings_flags[] = {
 static const struct cli_flag failback_flags[] = {
     OTHER_FLAG,
     {"name", CLI_TEXT, "name of the other cluster as a secondary; default: former-primary"},
-    {"ttl", CLI_TEXT, "how long the token for the other cluster counts; default 30m"},
+    {"ttl", CLI_DURATION, "how long the token for the other cluster counts; default 30m"},
     REACH_FLAGS,
     WAIT_FLAG};
 

@@ -121,7 +121,7 @@ static int cmd_kv_metadata_delete(struct cli *cli)
 #define SETTING_FLAGS                                                                          \
     MOUNT_FLAG, {"max-versions", CLI_INT, "versions to keep; 0: as many as the engine keeps"}, \
         {"cas-required", CLI_BOOL, "refuse a write without -cas"},                             \
-        {"delete-version-after", CLI_TEXT, "delete a version after this time"},                \
+        {"delete-version-after", CLI_DURATION, "delete a version after this time"},            \
     {                                                                                          \
         "custom-metadata", CLI_PAIRS, "a name and value to store with the secret"              \
     }

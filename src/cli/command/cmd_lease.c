@@ -153,7 +153,7 @@ static int cmd_lease_tidy(struct cli *cli)
 
 static const struct cli_flag field_flags[] = {FIELD_FLAG};
 static const struct cli_flag lease_renew_flags[] = {
-    FIELD_FLAG, {"increment", CLI_TEXT, "time to live from now on"}};
+    FIELD_FLAG, {"increment", CLI_DURATION, "time to live from now on"}};
 static const struct cli_flag lease_revoke_flags[] = {
     {"prefix", CLI_BOOL, "end all leases below the path"},
     {"force", CLI_BOOL, "with -prefix: drop leases that cannot be ended"},

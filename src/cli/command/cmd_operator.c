@@ -259,6 +259,7 @@ static void print_init(struct cli *cli, const struct text_value *body,
            keys != 0 || recovery != 0 ? "they are" : "the token is");
     if (init_encrypts(cli))
         printf("A text that was encrypted with a PGP key is read by \"base64 -d | gpg -d\".\n");
+    cli_print_warnings(body);
 }
 
 static int cmd_init(struct cli *cli)

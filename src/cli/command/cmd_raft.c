@@ -260,15 +260,16 @@ static const struct cli_flag join_flags[] = {
     {"retry", CLI_BOOL, "try again until the node has joined"},
     {"non-voter", CLI_BOOL, "join without a vote"}};
 static const struct cli_flag join_token_flags[] = {
-    FIELD_FLAG, {"ttl", CLI_TEXT, "how long the token is valid"}};
+    FIELD_FLAG, {"ttl", CLI_DURATION, "how long the token is valid"}};
 static const struct cli_flag autopilot_flags[] = {
     {"auto-raise", CLI_TEXT, "true: raise the feature level when every member understands it"},
     {"cleanup-dead-servers", CLI_TEXT, "true: remove dead members"},
-    {"dead-server-last-contact-threshold", CLI_TEXT, "a member silent for this time is dead"},
-    {"last-contact-threshold", CLI_TEXT, "a member silent for this time is not healthy"},
-    {"max-trailing-logs", CLI_TEXT, "how many entries a healthy member may be behind"},
-    {"min-quorum", CLI_TEXT, "never remove dead members below this number of voters"},
-    {"server-stabilization-time", CLI_TEXT, "time a new member must be healthy before it votes"}};
+    {"dead-server-last-contact-threshold", CLI_DURATION, "a member silent for this time is dead"},
+    {"last-contact-threshold", CLI_DURATION, "a member silent for this time is not healthy"},
+    {"max-trailing-logs", CLI_INT, "how many entries a healthy member may be behind"},
+    {"min-quorum", CLI_INT, "never remove dead members below this number of voters"},
+    {"server-stabilization-time", CLI_DURATION,
+     "time a new member must be healthy before it votes"}};
 static const struct cli_flag restore_flags[] = {
     {"force", CLI_BOOL, "also restore a snapshot of another cluster"}};
 

@@ -212,8 +212,8 @@ static int cmd_secrets_move(struct cli *cli)
 
 #define ENGINE_FLAGS                                                                           \
     {"description", CLI_TEXT, "text for people"},                                              \
-        {"default-lease-ttl", CLI_TEXT, "time to live if a request names none"},               \
-        {"max-lease-ttl", CLI_TEXT, "longest time to live"},                                   \
+        {"default-lease-ttl", CLI_DURATION, "time to live if a request names none"},           \
+        {"max-lease-ttl", CLI_DURATION, "longest time to live"},                               \
         {"listing-visibility", CLI_TEXT, "unauth: clients without a token see it; or hidden"}, \
         {"audit-non-hmac-request-keys", CLI_MANY, "request keys to audit in the clear"},       \
         {"audit-non-hmac-response-keys", CLI_MANY, "reply keys to audit in the clear"},        \

@@ -218,9 +218,9 @@ static const struct cli_flag token_create_flags[] = {
     FIELD_FLAG,
     WRAP_FLAG,
     {"policy", CLI_MANY, "a policy of the token; default: the policies of the parent token"},
-    {"ttl", CLI_TEXT, "time to live unless the token is renewed"},
-    {"explicit-max-ttl", CLI_TEXT, "longest time to live, renewals included"},
-    {"period", CLI_TEXT, "time to live after each renewal; the token has no longest time"},
+    {"ttl", CLI_DURATION, "time to live unless the token is renewed"},
+    {"explicit-max-ttl", CLI_DURATION, "longest time to live, renewals included"},
+    {"period", CLI_DURATION, "time to live after each renewal; the token has no longest time"},
     {"renewable", CLI_BOOL, "whether the token can be renewed"},
     {"use-limit", CLI_INT, "how many requests the token may make; 0: any number"},
     {"orphan", CLI_BOOL, "a token without a parent: it does not end with the parent"},
@@ -236,7 +236,7 @@ static const struct cli_flag token_named_flags[] = {
 static const struct cli_flag token_renew_flags[] = {
     FIELD_FLAG,
     {"accessor", CLI_BOOL, "the argument is an accessor"},
-    {"increment", CLI_TEXT, "time to live from now on"}};
+    {"increment", CLI_DURATION, "time to live from now on"}};
 static const struct cli_flag token_revoke_flags[] = {
     {"self", CLI_BOOL, "end the token of this request"},
     {"accessor", CLI_BOOL, "the argument is an accessor"},

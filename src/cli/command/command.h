@@ -10,9 +10,9 @@
     {                                                                                      \
         "field", CLI_TEXT, "print one field alone, without a newline unless on a terminal" \
     }
-#define WRAP_FLAG                                                                             \
-    {                                                                                         \
-        "wrap-ttl", CLI_TEXT, "keep the reply for this long and print a token for \"unwrap\"" \
+#define WRAP_FLAG                                                                                 \
+    {                                                                                             \
+        "wrap-ttl", CLI_DURATION, "keep the reply for this long and print a token for \"unwrap\"" \
     }
 #define MOUNT_FLAG                                                                             \
     {                                                                                          \

@@ -30,7 +30,8 @@ struct cli_dialect {
                     const struct cli_reply *reply);
 };
 
-extern const struct cli_dialect cli_secrets_dialect, cli_registry_dialect;
+extern const struct cli_dialect cli_secrets_dialect, cli_registry_dialect, cli_platform_dialect,
+    cli_scheduler_dialect;
 
 /* All dialects, in the order of the manual page. */
 extern const struct cli_dialect *const cli_dialects[];

@@ -109,7 +109,7 @@ static enum status refuse_unknown_field(struct req *req, struct bytes field)
 /* Whether the reply depends on the state: then it says how new the state is. */
 static bool reads_state(const struct req *req)
 {
-    return req->method == METHOD_GET && req->route != NULL && (req->route->flags & ROUTE_NODE) == 0;
+    return req->method == METHOD_GET && req->route != NULL && req->route->place != PLACE_NODE;
 }
 
 static enum status check_route(struct req *req)
@@ -126,23 +126,24 @@ static enum status check_route(struct req *req)
 
 /* Rights */
 
-static enum status deny(struct req *req, const struct route_permission *need)
+static enum status deny(struct req *req, const struct registry_row *need)
 {
     if (req->token != NULL)
         return req_fail(req, ST_DENIED,
                         "Permission denied: token with AccessorID '%s' lacks permission '%s'",
-                        req->token->accessor, need->text);
+                        req->token->accessor, need->permission);
     return req_fail(req, ST_DENIED,
                     "Permission denied: anonymous token lacks permission '%s'. The anonymous token "
                     "is used implicitly when a request does not specify a token.",
-                    need->text);
+                    need->permission);
 }
 
 /* The name that the right of a route is about: agents have the names of their nodes. */
 static enum status name_of_right(const struct req *req, struct bytes *ret_name)
 {
     *ret_name = (struct bytes){0};
-    if (req->route->permission->resource != REGISTRY_AGENT)
+    const struct registry_row *need = req->route->of_dialect;
+    if (need->resource != REGISTRY_AGENT)
         return ST_OK;
     struct node_status *node = arena_alloc(req->arena, sizeof *node);
     if (node == NULL)
@@ -154,7 +155,7 @@ static enum status name_of_right(const struct req *req, struct bytes *ret_name)
 
 static enum status judge_sender(struct req *req)
 {
-    const struct route_permission *need = req->route->permission;
+    const struct registry_row *need = req->route->of_dialect;
     struct bytes name;
     if (!registry_settings()->acl)
         return ST_OK;
@@ -208,8 +209,9 @@ static const char *error_text(enum status st)
     }
 }
 
-static void put_error(const char *text, struct buf *out)
+static void put_error(int http, const char *text, struct buf *out)
 {
+    (void)http; /* the same form for all */
     buf_add_str(out, text);
 }
 

@@ -1,5 +1,6 @@
 /* The registry's part of the OpenAPI document. */
 #include "front/registry/registry_docs.h"
+#include "front/registry/registry_rights.h"
 #include "text/schema.h"
 
 static void put_data(const struct route *route, const char *shape, struct text_writer *w)
@@ -7,10 +8,16 @@ static void put_data(const struct route *route, const char *shape, struct text_w
     openapi_put_data(route, shape, w);
 }
 
+static const char *permission(const struct route *route)
+{
+    const struct registry_row *row = route->of_dialect;
+    return row != NULL ? row->permission : NULL;
+}
+
 static void put_marks(const struct route *route, struct text_writer *w)
 {
-    if (route->permission != NULL)
-        text_member_str(w, "x-holdfast-permission", route->permission->text);
+    if (permission(route) != NULL)
+        text_member_str(w, "x-holdfast-permission", permission(route));
 }
 
 /* Parameters of the query that every route takes (registry.c, registry_read.c). */
@@ -49,9 +56,9 @@ static const struct schema blocking_schema = SCHEMA(struct common, blocking_fiel
 
 static const struct schema *parameters(const struct route *route)
 {
-    if (route->method != METHOD_GET || (route->flags & ROUTE_NODE) != 0)
+    if (route->method != METHOD_GET || route->place == PLACE_NODE)
         return &common_schema;
-    return (route->flags & ROUTE_BLOCKING) != 0 ? &blocking_schema : &read_schema;
+    return route->index == INDEX_BLOCKS ? &blocking_schema : &read_schema;
 }
 
 static void put_text_response(struct text_writer *w, const char *name, const char *says)
@@ -93,6 +100,7 @@ const struct docs_dialect registry_docs = {
     .description = "Errors are bare text. ?pretty indents a reply.",
     .put_envelope = put_data,
     .parameters = parameters,
+    .permission = permission,
     .put_marks = put_marks,
     .put_components = put_all_components,
 };

@@ -1,6 +1,7 @@
 #include "front/registry/registry_namespace.h"
 
 #include "auth/namespace.h"
+#include "front/registry/registry_rights.h"
 
 #include <strings.h>
 
@@ -58,9 +59,10 @@ static enum status write_by_body(struct req *req)
 
 enum status registry_namespace_serve(struct req *req)
 {
-    bool list = (req->route->flags & ROUTE_COLLECTION) != 0;
+    const struct registry_row *row = req->route->of_dialect;
+    bool list = row != NULL && row->collection;
     ASSERT(req->ns_unknown.len != 0);
-    if (req->route->handler == NULL || (req->route->flags & ROUTE_NODE) != 0)
+    if (req->route->handler == NULL || req->route->place == PLACE_NODE)
         return ST_OK; /* the reply does not depend on a namespace */
     if (list && text_is(req->ns_unknown, "*")) {
         req->ns_unknown = (struct bytes){0};

@@ -16,7 +16,7 @@ enum status registry_allow(struct req *req, enum registry_resource resource, str
         TRY(registry_anonymous_links(&of, &scope.links));
     } else if (!scope.management) {
         scope.links = (struct acl_names){token->policies, token->policies_text,
-                                         token->policies_hash, req->now_ms};
+                                         token->policies_hash, req->now_ms, NULL};
     }
     return registry_rules_allow(&scope, resource, name, level);
 }

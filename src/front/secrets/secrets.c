@@ -226,7 +226,7 @@ static void put_envelope(const struct req *req, struct bytes data, struct buf *o
         return; /* buf_status tells the failure */
     text_open_object(&w);
     if (reply->http >= 400)
-        secrets_put_errors(&w, "");
+        secrets_put_errors(&w, req_error(req)->text);
     text_member_str(&w, "request_id", req->request_id);
     put_lease(reply, &w);
     text_member_int(&w, "lease_duration", reply->lease_duration_s);
@@ -237,7 +237,7 @@ static void put_envelope(const struct req *req, struct bytes data, struct buf *o
         text_put_null(&w);
     put_rest(reply, &w);
     text_member_str(&w, "mount_type", req->api->type);
-    if ((req->route->flags & ROUTE_TOP_LEVEL) != 0 && data.len != 0)
+    if (req->route->form == FORM_TOP_LEVEL && data.len != 0)
         repeat_members(&w, data);
     text_close(&w);
 }
@@ -253,8 +253,9 @@ static const char *error_text(enum status st)
     }
 }
 
-static void put_error(const char *text, struct buf *out)
+static void put_error(int http, const char *text, struct buf *out)
 {
+    (void)http; /* the same form for all */
     struct text_writer w = {.out = out};
     text_open_object(&w);
     secrets_put_errors(&w, text);

@@ -23,8 +23,8 @@ static void put_nullable_ref(struct text_writer *w, const char *name, const char
 
 static void put_envelope(const struct route *route, const char *shape, struct text_writer *w)
 {
-    bool top = (route->flags & ROUTE_TOP_LEVEL) != 0; /* the envelope repeats the members of data */
-    ASSERT((route->flags & ROUTE_BARE) == 0);
+    bool top = route->form == FORM_TOP_LEVEL; /* the envelope repeats the members of data */
+    ASSERT(route->form != FORM_BARE);
     text_open_object(w);
     text_member_str(w, "type", "object");
     text_key(w, "required");
@@ -46,7 +46,7 @@ static void put_envelope(const struct route *route, const char *shape, struct te
     put_nullable_ref(w, "wrap_info", "#/components/schemas/WrapInfo");
     text_key(w, "warnings");
     shape_write("[str]~", NULL, w);
-    if ((route->flags & ROUTE_GIVES_TOKEN) != 0) {
+    if (route->form == FORM_TOKEN) {
         text_key(w, "auth");
         openapi_put_ref(w, "#/components/schemas/Auth");
     } else {
@@ -129,7 +129,7 @@ static void put_components(struct text_writer *w)
 
 static void put_marks(const struct route *route, struct text_writer *w)
 {
-    if (route->auth == AUTH_NONE)
+    if (route_is_open(route))
         text_member_bool(w, "x-vault-unauthenticated", true);
     if ((route->flags & ROUTE_SUDO) != 0)
         text_member_bool(w, "x-vault-sudo", true);

@@ -8,15 +8,13 @@
 
 enum status wrap_read(struct req *req, struct bytes header)
 {
-    int64_t ns = 0;
+    int64_t s = 0;
     req->wrap_ttl_s = 0;
     if (header.len == 0)
         return ST_OK;
-    if (text_duration_parse(header, &ns) != ST_OK)
-        return req_fail(req, ST_INVALID, "X-Secrets-Wrap-TTL: a duration is expected");
-    int64_t s = ns / 1000000000;
-    if (s == 0 && ns != 0)
-        return req_fail(req, ST_INVALID, "X-Secrets-Wrap-TTL: less than a second");
+    if (text_seconds_parse(header, &s) != ST_OK)
+        return req_fail(req, ST_INVALID,
+                        "X-Secrets-Wrap-TTL: a duration in whole seconds is expected");
     if (s > AUTH_MAX_TTL_S)
         return req_fail(req, ST_INVALID, "X-Secrets-Wrap-TTL: longer than the maximum of %lld s",
                         (long long)AUTH_MAX_TTL_S);
@@ -40,10 +38,11 @@ static enum status refuse(struct req *req)
 
 enum status wrap_check(struct req *req)
 {
-    unsigned never = ROUTE_NODE | ROUTE_BARE | ROUTE_LEADER;
-    if (req->wrap_ttl_s == 0 || req->route == NULL || (req->route->flags & never) == 0)
+    const struct route *route = req->route;
+    if (req->wrap_ttl_s == 0 || route == NULL)
         return ST_OK;
-    return refuse(req);
+    bool never = route->place == PLACE_NODE || route->place == PLACE_LEADER;
+    return never || route->form == FORM_BARE ? refuse(req) : ST_OK;
 }
 
 /* Warn of a JSON Web Token that does not say where to unwrap it. */
@@ -162,14 +161,24 @@ static bool has_content(const struct req_reply *reply)
            reply->borrowed.len != 0 || reply->auth.len != 0;
 }
 
+/* Whether the step outside will make the reply, after the last transaction that could keep it. */
+static bool replies_later(const struct req *req)
+{
+    const struct route *route = req->route;
+    bool outside = route->outside != NULL && route->finish == NULL && !req->steps.skip_outside;
+    return outside && (route->reply != NULL || route->shape != NULL);
+}
+
 enum status wrap_reply(struct req *req, struct router_reply *reply)
 {
     struct buf told = {0};
     ASSERT(req->wrap_ttl_s >= 0);
-    if (ttl_of(req) == 0 || reply->content_type == NULL || reply->http >= 300 ||
-        !has_content(&req->reply))
+    if (ttl_of(req) == 0 || reply->http >= 300)
         return ST_OK;
-    enum status st = wrap(req, reply, &told);
+    bool now = reply->content_type != NULL && has_content(&req->reply);
+    if (!now && !replies_later(req))
+        return ST_OK;
+    enum status st = now ? wrap(req, reply, &told) : refuse(req);
     if (st != ST_OK) {
         buf_done(&told);
         reply_done(reply);

@@ -11,11 +11,12 @@ static void add_template(struct buf *out, const char *pattern)
 {
     while (*pattern != '\0') {
         size_t n = strcspn(pattern, "/");
-        bool param = *pattern == ':' || *pattern == '*';
+        bool param = *pattern == ':' || route_is_rest(pattern);
         buf_add_u8(out, '/');
         if (param)
             buf_add_u8(out, '{');
-        buf_add(out, bytes_of(pattern + param, n - param));
+        bool wide = *pattern == ':' && pattern[n - 1] == '@';
+        buf_add(out, bytes_of(pattern + param, n - param - wide));
         if (param)
             buf_add_u8(out, '}');
         pattern += n + (pattern[n] == '/');
@@ -80,13 +81,13 @@ static enum status add_row(struct docs *d, const struct route_api *api, size_t r
     return copy != NULL ? add_op(d, api, row, copy, pattern) : ST_NOMEM;
 }
 
-/* Add the rows of an API. `astray`: also the rows that only name the right path (ROUTE_ASTRAY). In
+/* Add the rows of an API. `astray`: also the rows that only name the right path (ROW_ASTRAY). In
  * a document where mounts have no names such rows would hide the rows of other engines. */
 static enum status add_api(struct docs *d, const struct route_api *api, bool astray)
 {
     const struct route *route;
     for (size_t i = 0; (route = route_at(api, i)) != NULL; i++)
-        if (astray || (route->flags & ROUTE_ASTRAY) == 0)
+        if (astray || route->kind != ROW_ASTRAY)
             TRY(add_row(d, api, i, route->path));
     return ST_OK;
 }
@@ -144,7 +145,7 @@ static enum status add_mount(void *ctx, const struct mount *mount)
     const char *shown = mount->listing_visibility;
     bool visible = req->token != NULL ? acl_reaches(req->acl, bytes_str(mount->path))
                                       : shown != NULL && strcmp(shown, "unauth") == 0;
-    const struct route_api *api = module_find_engine(&req->router->options.modules, mount);
+    const struct route_api *api = route_engine(req->router->index, mount);
     if (!visible || api == NULL || d->cut)
         return ST_OK;
     const char *path = arena_str(d->arena, bytes_str(mount->path));
@@ -210,7 +211,8 @@ static enum status render(struct req *req, const struct dialect *dialect, bool g
 static enum status reply_page(struct req *req, const struct openapi_page *page)
 {
     bool gzip = openapi_takes_gzip(req->accept_encoding);
-    TRY(req_reply_raw(req, "application/json", buf_bytes(gzip ? &page->gzip : &page->text)));
+    TRY(req_reply_raw(req, "application/json", (struct bytes){0}));
+    req->reply.shared = gzip ? page->gzip : page->text;
     req->reply.encoding = gzip ? "gzip" : NULL;
     return ST_OK;
 }
@@ -290,13 +292,13 @@ static bool ends_in(const char *text, const char *tail)
     return n > tail_n && strcmp(text + n - tail_n, tail) == 0;
 }
 
-/* Match a pattern that begins with "*name" against a path that is not empty. Returns the rest of
- * the pattern. */
-static enum status add_rest_below(struct docs *d, size_t row, const char *pattern, const char *path)
+/* Match a pattern that begins with "*name" or "+name" against a path that is not empty. Returns the
+ * rest of the pattern. */
+static enum status add_rest_below(struct docs *d, const struct route_api *api, size_t row,
+                                  const char *pattern, const char *path)
 {
-    const struct route_api *api = d->req->api;
     const char *tail = strchr(pattern, '/');
-    ASSERT(pattern[0] == '*');
+    ASSERT(route_is_rest(pattern));
     ASSERT(path[0] != '\0');
     if (tail == NULL) /* the queried path itself, and all paths below it */
         TRY(add_row(d, api, row, ""));
@@ -308,19 +310,20 @@ static enum status add_rest_below(struct docs *d, size_t row, const char *patter
 }
 
 /* A row as it looks from `path`, if it serves that path or one below it. */
-static enum status add_below(struct docs *d, size_t row, const char *path)
+static enum status add_below(struct docs *d, const struct route_api *api, size_t row,
+                             const char *path)
 {
-    const char *pattern = route_at(d->req->api, row)->path;
-    while (*path != '\0' && *pattern != '\0' && *pattern != '*') {
+    const char *pattern = route_at(api, row)->path;
+    while (*path != '\0' && *pattern != '\0' && !route_is_rest(pattern)) {
         struct bytes want = segment(pattern), have = segment(path);
-        if (*pattern == ':' ? !route_is_name(have) : !bytes_eq(want, have))
+        if (*pattern == ':' ? !route_takes_name(want, have) : !bytes_eq(want, have))
             return ST_OK;
         pattern = behind(pattern);
         path = behind(path);
     }
     if (*path == '\0')
-        return add_row(d, d->req->api, row, pattern);
-    return *pattern == '*' ? add_rest_below(d, row, pattern, path) : ST_OK;
+        return add_row(d, api, row, pattern);
+    return route_is_rest(pattern) ? add_rest_below(d, api, row, pattern, path) : ST_OK;
 }
 
 static enum status make_server(struct arena *arena, const char *root, const char *path,
@@ -334,6 +337,24 @@ static enum status make_server(struct arena *arena, const char *root, const char
     return *ret_server != NULL ? ST_OK : ST_NOMEM;
 }
 
+static enum status add_all_below(struct docs *d, const struct route_api *api, const char *path)
+{
+    for (size_t i = 0; route_at(api, i) != NULL; i++)
+        TRY(add_below(d, api, i, path));
+    return ST_OK;
+}
+
+/* The rows of all APIs that have the fixed path: modules may share a prefix. */
+static enum status add_fixed_below(struct docs *d, const char *path)
+{
+    struct module_walk walk = {0};
+    const struct route_api *api;
+    while ((api = module_next_api(&d->req->router->options.modules, &walk)) != NULL)
+        if (api->dialect == d->dialect && module_stands_at(api, bytes_str(path), true))
+            TRY(add_all_below(d, api, path + MIN(strlen(path), strlen(api->prefix))));
+    return ST_OK;
+}
+
 enum status openapi_help(struct req *req)
 {
     size_t len = req->path.len;
@@ -343,14 +364,14 @@ enum status openapi_help(struct req *req)
     while (len > 0 && req->path.data[len - 1] == '/')
         len--;
     const char *path = arena_str(req->arena, bytes_of(req->path.data, len));
-    size_t skip = MIN(req->path.len - req->rest.len, len);
     struct docs d = {
         .req = req, .dialect = req->dialect, .arena = req->arena, .base = "", .id = req->api->type};
     if (path == NULL)
         return ST_NOMEM;
     TRY(make_server(req->arena, req->dialect->root, path, &d.server));
-    for (size_t i = 0; route_at(req->api, i) != NULL; i++)
-        TRY(add_below(&d, i, path + skip));
+    TRY(req->api->prefix == NULL
+            ? add_all_below(&d, req->api, path + MIN(req->path.len - req->rest.len, len))
+            : add_fixed_below(&d, path));
     settle(&d);
     if (d.n == 0)
         return ST_NOT_FOUND;

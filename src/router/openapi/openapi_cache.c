@@ -11,8 +11,8 @@ enum { GZIP_BITS = 15 + 16 }; /* the largest window, in the format of gzip */
 
 static void page_clear(struct openapi_page *page)
 {
-    buf_done(&page->text);
-    buf_done(&page->gzip);
+    shared_unref(page->text); /* replies on their way may have it still */
+    shared_unref(page->gzip);
     *page = (struct openapi_page){0};
 }
 
@@ -26,7 +26,7 @@ void openapi_cache_done(struct openapi_cache *cache)
 
 bool openapi_page_is(const struct openapi_page *page, const char *ns, uint64_t version)
 {
-    return page->text.len != 0 && page->version == version && strcmp(page->ns, ns) == 0;
+    return page->text != NULL && page->version == version && strcmp(page->ns, ns) == 0;
 }
 
 static void *zlib_take(void *ctx, unsigned n, unsigned size)
@@ -70,10 +70,16 @@ enum status openapi_page_put(struct openapi_page *page, const char *ns, uint64_t
         return ST_TOO_BIG;
     memcpy(page->ns, ns, strlen(ns) + 1);
     page->version = version;
-    buf_add(&page->text, text);
-    enum status st = buf_status(&page->text);
+    CLEANUP(buf_done) struct buf plain = {0}, gzip = {0};
+    buf_add(&plain, text);
+    enum status st = buf_status(&plain);
     if (st == ST_OK)
-        st = compress_into(text, &page->gzip);
+        st = compress_into(text, &gzip);
+    if (st == ST_OK) {
+        page->text = shared_new(&plain);
+        page->gzip = shared_new(&gzip);
+        st = page->text != NULL && page->gzip != NULL ? ST_OK : ST_NOMEM;
+    }
     if (st != ST_OK)
         page_clear(page);
     return st;

@@ -4,7 +4,7 @@
 #ifndef HOLDFAST_ROUTER_OPENAPI_OPENAPI_CACHE_H
 #define HOLDFAST_ROUTER_OPENAPI_OPENAPI_CACHE_H
 
-#include "base/buf.h"
+#include "base/shared.h"
 #include "base/status.h"
 #include "router/request/dialect.h"
 
@@ -14,7 +14,7 @@ enum { OPENAPI_NS_MAX = 64 };
 struct openapi_page {
     char ns[OPENAPI_NS_MAX];
     uint64_t version;
-    struct buf text, gzip; /* the page as text and compressed; empty: not made yet */
+    struct shared *text, *gzip; /* the page as text and compressed; NULL: not made yet */
 };
 
 struct openapi_cache {

@@ -1,29 +1,32 @@
+#include "router/openapi/openapi_dialect.h"
 #include "router/openapi/openapi_internal.h"
 #include "router/request/dialect.h"
 
 static const char *caps_text(const struct route *route)
 {
-    if (route->auth == AUTH_NONE)
+    if (route_is_open(route))
         return "Needs no token.";
-    if ((route->flags & ROUTE_ANY_TOKEN) != 0)
+    if (route_takes_any_token(route))
         return "Any valid token will do.";
     if ((route->flags & ROUTE_SUDO) != 0)
         return "Needs sudo.";
     return NULL;
 }
 
-static void put_needs(const struct route *route, struct buf *out)
+static void put_needs(const struct docs_dialect *docs, const struct route *route, struct buf *out)
 {
     const char *text = caps_text(route);
-    if (route->permission != NULL)
-        buf_add_format(out, "\nNeeds the permission `%s`.\n", route->permission->text);
+    ASSERT(docs != NULL);
+    const char *permission = docs->permission != NULL ? docs->permission(route) : NULL;
+    if (permission != NULL)
+        buf_add_format(out, "\nNeeds the permission `%s`.\n", permission);
     else if (text != NULL)
         buf_add_format(out, "\n%s\n", text);
 }
 
 static void put_secondary(const struct route *route, struct buf *out)
 {
-    if ((route->flags & ROUTE_DR_TOKEN) != 0)
+    if (route->who == WHO_DR_TOKEN)
         buf_add_str(out, "\nA DR secondary serves this to a DR operation token.\n");
     else if (route_is_of_secondary(route))
         buf_add_str(out, "\nA DR secondary serves this too.\n");
@@ -53,12 +56,14 @@ static void put_fields(const struct schema *schema, struct buf *out)
     }
 }
 
-static void put_operation(const struct docs_op *op, struct buf *out)
+static void put_operation(const struct docs_dialect *docs, const struct docs_op *op,
+                          struct buf *out)
 {
     const struct route *route = op->route;
+    ASSERT(route != NULL);
     buf_add_format(out, "\n## %s\n\n%s\n", http_method_name(route->method),
                    route->help != NULL ? route->help : "");
-    put_needs(route, out);
+    put_needs(docs, route, out);
     put_secondary(route, out);
     if (route->body != NULL && route->body->n != 0)
         put_fields(route->body, out);
@@ -73,10 +78,11 @@ static bool is_here(const struct docs_op *op)
 static void put_text(const struct docs *d, const char *path, struct buf *out)
 {
     bool below = false;
+    ASSERT(d->n != 0 && d->dialect->docs != NULL);
     buf_add_format(out, "# %s\n", path);
     for (size_t i = 0; i < d->n; i++)
         if (is_here(&d->ops[i]))
-            put_operation(&d->ops[i], out);
+            put_operation(d->dialect->docs, &d->ops[i], out);
     for (size_t i = 0; i < d->n; i++) {
         const struct docs_op *op = &d->ops[i];
         if (is_here(op))

@@ -73,7 +73,7 @@ static void put_param(struct text_writer *w, struct bytes name, const char *in, 
 
 static bool takes_the_rest(const struct docs_op *op, struct bytes name)
 {
-    const char *star = strchr(op->route->path, '*');
+    const char *star = strpbrk(op->route->path, "*+");
     return star != NULL && strncmp(star + 1, (const char *)name.data, name.len) == 0;
 }
 
@@ -125,7 +125,7 @@ static void put_list_params(const struct docs_op *op, struct text_writer *w)
     if (scans)
         put_truth_param("scan", false,
                         "Instead of list: all that is below. Or the method SCAN without it.", w);
-    if (strchr(op->route->path, '*') == NULL)
+    if (strpbrk(op->route->path, "*+") == NULL)
         return;
     text_open_object(w);
     put_param(w, BYTES("after"), "query", false);
@@ -178,20 +178,25 @@ static void put_query_params(const struct docs_dialect *docs, const struct docs_
 
 /* Bodies */
 
-static void put_body(const struct docs_op *op, struct text_writer *w)
+static void put_body(const struct docs_dialect *docs, const struct docs_op *op,
+                     struct text_writer *w)
 {
     const struct route *route = op->route;
+    bool own = docs->put_body != NULL;
     bool writes = route->method == METHOD_POST || route->method == METHOD_PUT ||
                   route->method == METHOD_PATCH;
-    bool free_body = (route->flags & ROUTE_FREE_BODY) != 0;
-    if (!writes || (route->body == NULL && !free_body))
+    bool free_body = route->input == INPUT_FREE;
+    if (!writes || (route->body == NULL && !free_body) || route->input == INPUT_UPLOAD)
         return;
     openapi_open_member(w, "requestBody");
     openapi_open_member(w, "content");
-    openapi_open_member(w, route->method == METHOD_PATCH ? "application/merge-patch+json"
-                                                         : "application/json");
+    openapi_open_member(w, docs->media_type != NULL        ? docs->media_type
+                           : route->method == METHOD_PATCH ? "application/merge-patch+json"
+                                                           : "application/json");
     text_key(w, "schema");
-    if (route->body != NULL)
+    if (own && docs->put_body(route, w))
+        ASSERT(w->depth > 0); /* the dialect wrote the schema */
+    else if (route->body != NULL)
         shape_write_fields(route->body, false, in_path, (void *)(uintptr_t)op, w);
     else
         openapi_put_type(w, "object");
@@ -238,7 +243,8 @@ static void put_success_body(const struct docs_dialect *docs, const struct route
         bool text;
     } raws[] = {{"text", "text/plain", true},
                 {"openmetrics", "application/openmetrics-text", true},
-                {"gzip", "application/gzip", false}};
+                {"gzip", "application/gzip", false},
+                {"bytes", "application/octet-stream", false}};
     bool raw = false;
     unsigned depth = w->depth;
     openapi_open_member(w, "content");
@@ -248,11 +254,11 @@ static void put_success_body(const struct docs_dialect *docs, const struct route
             raw = true;
         }
     if (!raw || shape_type(shape) != NULL) { /* the route may also reply with JSON */
-        openapi_open_member(w, "application/json");
+        openapi_open_member(w, docs->media_type != NULL ? docs->media_type : "application/json");
         text_key(w, "schema");
         if (shape != NULL && shape_has(shape, "json"))
             openapi_put_type(w, "object");
-        else if ((route->flags & ROUTE_BARE) != 0)
+        else if (route->form == FORM_BARE)
             openapi_put_data(route, shape, w);
         else
             docs->put_envelope(route, shape, w);
@@ -274,7 +280,9 @@ static void put_success(const struct docs_dialect *docs, const struct route *rou
         text_key_bytes(w, text_is(code, "any") ? BYTES("default") : code);
         text_open_object(w);
         text_member_str(w, "description", "Done.");
-        put_success_body(docs, route, shape, w);
+        bool described = route->reply != NULL || shape != NULL;
+        if (!text_is(code, "204") && (described || !docs->bodiless))
+            put_success_body(docs, route, shape, w);
         text_close(w);
     }
 }
@@ -292,10 +300,10 @@ static void put_responses(const struct docs_dialect *docs, const struct route *r
     const char *shape = route->shape;
     if (shape == NULL && route->reply == NULL && route->method == METHOD_LIST)
         shape = "{keys:[str]}";
-    bool nothing = route->reply == NULL && shape == NULL && (route->flags & ROUTE_GIVES_TOKEN) == 0;
+    bool nothing = route->reply == NULL && shape == NULL && route->form != FORM_TOKEN;
     unsigned depth = w->depth;
     openapi_open_member(w, "responses");
-    bool astray = (route->flags & (ROUTE_ASTRAY | ROUTE_ABSENT)) != 0;
+    bool astray = route->kind != ROW_SERVES;
     if (!astray)
         put_success(docs, route, shape, w);
     bool plain = route->statuses == NULL || strstr(route->statuses, "200") != NULL;
@@ -335,7 +343,7 @@ static void put_id(const struct docs *d, const struct docs_op *op, const char *v
     size_t n = 0;
     ASSERT(verb[0] != '\0');
     for (const char *c = id; *c != '\0'; c++) {
-        if (*c == ':' || *c == '*')
+        if (strchr(":*+", *c) != NULL)
             continue;
         id[n++] = *c == '/' ? '-' : *c;
     }
@@ -345,15 +353,20 @@ static void put_id(const struct docs *d, const struct docs_op *op, const char *v
     text_put_bytes(w, bytes_of(id, n));
 }
 
+static bool is_optional(const struct route *route)
+{
+    return route->who == WHO_OPTIONAL || route->who == WHO_OPTIONAL_RIGHT;
+}
+
 static const char *authority(const struct dialect *dialect, const struct route *route)
 {
-    if (route->auth == AUTH_NONE)
+    if (route_is_open(route))
         return "none";
-    if (dialect->authorise != NULL && route->permission == NULL)
+    if (dialect->authorise != NULL && dialect->docs->permission(route) == NULL)
         return "any";
-    if ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0)
+    if (is_optional(route))
         return "optional";
-    return (route->flags & ROUTE_ANY_TOKEN) != 0 ? "any" : "token";
+    return route->who == WHO_ANY_TOKEN ? "any" : "token";
 }
 
 static void put_security(const struct dialect *dialect, const struct route *route,
@@ -361,11 +374,11 @@ static void put_security(const struct dialect *dialect, const struct route *rout
 {
     text_key(w, "security");
     text_open_list(w);
-    if ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0) {
+    if (is_optional(route)) {
         text_open_object(w);
         text_close(w);
     }
-    for (unsigned i = 0; route->auth != AUTH_NONE && i < 2; i++) {
+    for (unsigned i = 0; !route_is_open(route) && i < 2; i++) {
         text_open_object(w);
         text_key(w, i == 0 ? "token" : "bearer");
         text_open_list(w);
@@ -374,13 +387,13 @@ static void put_security(const struct dialect *dialect, const struct route *rout
     }
     text_close(w);
     dialect->docs->put_marks(route, w);
-    if ((route->flags & ROUTE_ASTRAY) != 0)
+    if (route->kind == ROW_ASTRAY)
         text_member_bool(w, "x-holdfast-astray", true);
-    if ((route->flags & ROUTE_ABSENT) != 0)
+    if (route->kind == ROW_ABSENT)
         text_member_bool(w, "x-holdfast-absent", true);
     if (route_is_of_secondary(route))
         text_member_bool(w, "x-holdfast-dr-secondary", true);
-    if ((route->flags & ROUTE_DR_TOKEN) != 0)
+    if (route->who == WHO_DR_TOKEN)
         text_member_bool(w, "x-holdfast-dr-token", true);
     text_member_str(w, "x-holdfast-auth", authority(dialect, route));
 }
@@ -399,10 +412,9 @@ static void put_operation(const struct docs *d, const struct docs_op *op, const 
     text_put_str(w, op->api->type);
     text_close(w);
     text_member_str(w, "x-holdfast-method", http_method_name(route->method));
-    text_member_int(w, "x-holdfast-order", (int64_t)op->order);
     put_security(d->dialect, route, w);
     put_query_params(d->dialect->docs, op, w);
-    put_body(op, w);
+    put_body(d->dialect->docs, op, w);
     put_responses(d->dialect->docs, route, w);
     text_close(w);
     ASSERT(w->depth == depth);

@@ -28,7 +28,7 @@ static size_t kind_length(const char *at)
 static bool is_word(struct bytes kind)
 {
     return text_is(kind, "text") || text_is(kind, "openmetrics") || text_is(kind, "gzip") ||
-           text_is(kind, "json");
+           text_is(kind, "bytes") || text_is(kind, "json");
 }
 
 /* Move `at` from one kind to the next; false after the last kind. */

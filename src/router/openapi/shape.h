@@ -1,7 +1,7 @@
 /* A short notation for the form of replies that no schema can describe, for documents and tests.
  *
  *   shape  = kind { "|" kind }           one of these
- *   kind   = "text" | "openmetrics" | "gzip"   the whole body, no JSON
+ *   kind   = "text" | "openmetrics" | "gzip" | "bytes"   the whole body, no JSON
  *          | "json"                      the whole body, any JSON
  *          | type                        data, or the whole body where the route is bare
  *   type   = ( "str" | "int" | "num" | "bool" | "any" | "map" | "obj"
@@ -18,7 +18,7 @@
 #include "text/json.h"
 #include "text/schema.h"
 
-/* Whether one of the kinds of `shape` is `kind`: "text", "openmetrics", "gzip", "json". */
+/* Whether one of the kinds of `shape` is `kind`: "text", "openmetrics", "gzip", "bytes", "json". */
 bool shape_has(const char *shape, const char *kind);
 /* The media type among the kinds of the shape; NULL: none. */
 const char *shape_type(const char *shape);

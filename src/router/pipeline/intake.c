@@ -54,6 +54,7 @@ static void init_pipe(struct pipe *p, struct router_worker *worker, struct route
     req->env = worker->env;
     req->cipher = worker->cipher;
     req->tokens = worker->tokens;
+    req->identities = worker->identities;
     req->acls = worker->acls[req->token_kind];
     req->mounts = worker->mounts;
     req->lease_quotas = worker->lease_quotas;
@@ -158,26 +159,19 @@ enum status router_give_up(struct router_request *request)
     return request->given_up;
 }
 
-/* Whether the path of a request is the path of `route`, which has no parameters. */
-static bool is_for(const struct long_route *is, struct bytes path, enum http_method method)
-{
-    return path.len == is->path_len && bytes_has_prefix(path, bytes_str(is->api->prefix)) &&
-           text_is(bytes_from(path, strlen(is->api->prefix)), is->route->path) &&
-           route_takes(is->route, method);
-}
-
 bool router_is_long(struct router_worker *worker, const struct router_request *request,
                     uint64_t *ret_upload_bytes_max)
 {
-    uint64_t upload_bytes_max = worker->router->options.host->upload_bytes_max;
-    /* the path in the form in which routes are matched (route.h) */
-    struct bytes path = path_trimmed(request->target.path);
-    for (unsigned i = 0; i < worker->n_longs; i++) {
-        const struct long_route *is = &worker->longs[i];
-        if (is->api->dialect != request->dialect || !is_for(is, path, request->method))
-            continue;
-        *ret_upload_bytes_max = (is->route->flags & ROUTE_UPLOAD) != 0 ? upload_bytes_max : 0;
-        return true;
-    }
-    return false;
+    struct route_found found;
+    struct bytes path = request->target.path;
+    if (path.data == NULL || route_find(worker->router->index, request->dialect, request->method,
+                                        path, NULL, &found) != ST_OK)
+        return false;
+    const struct router_host *host = worker->router->options.host;
+    bool uploads = found.route->input == INPUT_UPLOAD;
+    *ret_upload_bytes_max = !uploads ? 0
+                            : found.route->upload_bytes_max != NULL
+                                ? found.route->upload_bytes_max(host)
+                                : host->upload_bytes_max;
+    return uploads || (found.route->flags & ROUTE_LONG) != 0;
 }

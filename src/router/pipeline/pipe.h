@@ -12,7 +12,7 @@
 enum pipe_phase {
     PIPE_ARRIVED,
     PIPE_CHOOSING,          /* decide where the request runs */
-    PIPE_WAITING,           /* wait for an active node */
+    PIPE_WAITING,           /* wait for an active node, or for room for the reply */
     PIPE_STATELESS,         /* run a handler that needs no state */
     PIPE_STATELESS_OUTSIDE, /* run `outside` of a route that needs no state */
     PIPE_FORWARDING,        /* forward the request to the active node */
@@ -55,7 +55,8 @@ enum pipe_place {
     PIPE_NOWHERE, /* refuse: the node is sealed or has no state yet */
     PIPE_NO_STATE,
     PIPE_HERE,
-    PIPE_HERE_ALONE, /* run a ROUTE_LOCAL here while no node can be active: nothing is confirmed */
+    PIPE_HERE_ALONE, /* run a PLACE_ACTIVE_OR_LOCAL here while no node can be active: nothing is
+                        confirmed */
     PIPE_ACTIVE_NODE,
 };
 
@@ -142,6 +143,7 @@ struct pipe {
     enum pipe_phase after_record;   /* the phase that waits for the record of the request */
     enum status failure;            /* why `reply` is an error; ST_OK: a handler made it */
     bool unrecorded; /* no record of the reply: another node writes it, or none is wanted */
+    bool no_room;    /* waits until replies are read, before it runs again */
     bool repeated;   /* `reply` is the stored reply of an earlier try */
 
     /* A phase that waits uses one member: a request waits for one operation at a time. */
@@ -231,17 +233,6 @@ static inline bool pipe_id_given(const struct rlog_request_id *id)
 {
     static const uint8_t none[sizeof id->bytes];
     return memcmp(id->bytes, none, sizeof none) != 0;
-}
-
-static inline bool pipe_has_flag(const struct pipe *p, unsigned flag)
-{
-    return p->req.route != NULL && (p->req.route->flags & flag) != 0;
-}
-
-/* Whether the request is served from this node's state, without a confirmed read. */
-static inline bool pipe_is_local(const struct pipe *p)
-{
-    return p->place == PIPE_HERE_ALONE || p->req.mode == REQ_STALE || pipe_has_flag(p, ROUTE_NODE);
 }
 
 #endif

@@ -1,4 +1,5 @@
 /* From a fresh transaction to a request that may run: route, token, rights. */
+#include "auth/wrapping.h"
 #include "router/pipeline/pipe_phases.h"
 #include "router/req_dr.h"
 #include "router/request/body.h"
@@ -7,7 +8,7 @@
 /* A read confirms its version of the state before the handler runs, so the handler runs once. A
  * write that staged nothing is confirmed after the handler (state.h). If this confirmation fails,
  * the write runs again like a read, so its confirmation cannot fail a second time. A request for a
- * ROUTE_LEADER is confirmed before the handler too, to learn the cluster's time. */
+ * PLACE_LEADER is confirmed before the handler too, to learn the cluster's time. */
 enum pipe_phase pipe_begin(struct pipe *p)
 {
     bool overtaken = p->mode == PIPE_CONFIRMED, unread = pipe_is_unread(p);
@@ -22,7 +23,7 @@ enum pipe_phase pipe_begin(struct pipe *p)
         return PIPE_ADMITTING;
     }
     if (!unread && !pipe_is_local(p) &&
-        (overtaken || stage_reads(&p->req) || pipe_has_flag(p, ROUTE_LEADER)))
+        (overtaken || stage_reads(&p->req) || pipe_has_place(p, PLACE_LEADER)))
         return PIPE_READING;
     p->run->read = (struct state_read){0};
     return unread ? PIPE_PRECHECKING : PIPE_ADMITTING;
@@ -102,6 +103,7 @@ static enum status begin_txn(struct pipe *p)
         state_set_read_only(&p->run->txn);
     req->txn = &p->run->txn;
     req->caller = NULL;
+    req->steps = (struct req_steps){0};
     p->run->mark = state_mark(&p->run->txn);
     return host->audit != NULL ? pipe_find_devices(p) : ST_OK;
 }
@@ -112,12 +114,13 @@ static bool is_anonymous(const struct pipe *p)
     const struct route *route = p->req.route;
     if (route == NULL || p->req.matched != ST_OK)
         return false;
-    if (route->auth == AUTH_NONE)
-        return true;
-    if ((route->flags & ROUTE_DR_TOKEN) != 0 && p->node.secondary)
+    if (route_is_open(route) || route->who == WHO_WRAPPING)
+        return true; /* `authorise` judges WHO_WRAPPING by the body */
+    if (route->who == WHO_DR_TOKEN && p->node.secondary)
         return true; /* `authorise` asks for the DR operation token */
-    return ((route->flags & ROUTE_OPEN_METRICS) != 0 && p->request->open_metrics) ||
-           ((route->flags & ROUTE_TOKEN_OPTIONAL) != 0 && !stage_has_bearer(&p->req, p->request));
+    bool optional = route->who == WHO_OPTIONAL || route->who == WHO_OPTIONAL_RIGHT;
+    return (route->who == WHO_LISTENER && p->request->open_metrics) ||
+           (optional && !stage_has_bearer(&p->req, p->request));
 }
 
 /* Find the route, and the token if the route asks for one. */
@@ -126,10 +129,12 @@ static enum status identify(struct pipe *p)
     struct req *req = &p->req;
     ASSERT(req->txn == &p->run->txn);
     req->token = NULL;
+    req->acl = NULL;
+    req->identity = NULL;
     TRY(stage_route(req, p->worker->router));
     if (!is_anonymous(p))
         return stage_authenticate(req, p->request);
-    if (!pipe_has_flag(p, ROUTE_LEADER))
+    if (!pipe_has_place(p, PLACE_LEADER))
         req->bearer = stage_bearer(req, p->request); /* the handler checks the token itself */
     return ST_OK;
 }
@@ -160,7 +165,9 @@ enum pipe_phase pipe_precheck(struct pipe *p)
     p->verdict = identify(p);
     bool anonymous = is_anonymous(p);
     if (p->verdict == ST_OK)
-        p->verdict = anonymous ? ST_TOO_BIG : stage_authorise_path(&p->req);
+        p->verdict = !anonymous        ? stage_authorise_path(&p->req)
+                     : pipe_uploads(p) ? ST_OK /* the active node judges its signature */
+                                       : ST_TOO_BIG;
     if (p->verdict == ST_OK) {
         pipe_end_txn(p);
         return pipe_take_body(p);
@@ -217,18 +224,53 @@ static enum status admit_ceremony(struct pipe *p)
     return ST_OK;
 }
 
+/* The field `token` of the body; empty: absent. */
+static struct bytes wrapping_in_body(const struct req *req)
+{
+    const struct text_value *v = text_get(req->data, "token");
+    return v != NULL && v->kind == TEXT_STRING ? v->text : (struct bytes){0};
+}
+
+/* Judge the sender of a wrapping token. A token that is no wrapping token stays for the handler to
+ * refuse, as it refuses one that has ended. */
+static enum status admit_wrapping(struct pipe *p)
+{
+    struct req *req = &p->req;
+    const struct auth_scope scope = req_scope(req);
+    struct bytes in_body = wrapping_in_body(req);
+    struct wrapping *wrapping = arena_alloc(req->arena, sizeof *wrapping);
+    ASSERT(req->token == NULL && req->acl == NULL);
+    if (wrapping == NULL)
+        return ST_NOMEM;
+    if (req->bearer.len == 0)
+        return ST_DENIED;
+    if (in_body.len == 0 || bytes_eq_secret(in_body, req->bearer)) {
+        enum status st = wrapping_load(&scope, req->bearer, wrapping);
+        if (st != ST_OK)
+            return st == ST_NOT_FOUND ? ST_OK : st;
+        req->token = &wrapping->token; /* the handler stages the end of the token */
+    } else {
+        TRY(stage_authenticate(req, p->request));
+        TRY(count_use(p));
+    }
+    TRY(stage_authorise_path(req));
+    return stage_authorise_parameters(req);
+}
+
 /* Authorise by the parsed body, then decode the body. */
 static enum status authorise(struct pipe *p)
 {
     struct req *req = &p->req;
     if (req->token != NULL)
         TRY(stage_authorise_parameters(req));
-    else if (pipe_has_flag(p, ROUTE_CEREMONY))
+    else if (pipe_has_who(p, WHO_CEREMONY))
         TRY(admit_ceremony(p));
-    if (pipe_has_flag(p, ROUTE_DR_TOKEN) && p->node.secondary)
+    else if (pipe_has_who(p, WHO_WRAPPING))
+        TRY(admit_wrapping(p));
+    if (pipe_has_who(p, WHO_DR_TOKEN) && p->node.secondary)
         TRY(req_dr_authorise(req, stage_bearer(req, p->request)));
     TRY(req_need_feature(req, req->route->feature));
-    if (req->method == METHOD_PATCH)
+    if (req->method == METHOD_PATCH && !req->dialect->any_patch_type)
         TRY(body_check_patch_type(p->content_type, req_reason(req)));
     return body_decode(req);
 }
@@ -243,7 +285,8 @@ enum pipe_phase pipe_authorise(struct pipe *p)
 enum pipe_phase pipe_go_run(struct pipe *p)
 {
     bool active = p->node.active || p->place == PIPE_HERE_ALONE;
-    if (p->verdict == ST_OK && pipe_has_flag(p, ROUTE_ACTIVE) && !active)
+    bool wrong = p->req.likely != NULL && !stage_reads(&p->req); /* the guess of the row */
+    if (p->verdict == ST_OK && (pipe_needs_active(p) || wrong) && !active)
         return pipe_forward(p);
     return pipe_go_prepare(p);
 }

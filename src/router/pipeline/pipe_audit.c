@@ -2,6 +2,7 @@
 #include "audit/facts.h"
 #include "auth/wrapping.h"
 #include "router/pipeline/pipe_phases.h"
+#include "router/request/req_entity.h"
 #include "text/json.h"
 
 enum status pipe_find_devices(struct pipe *p)
@@ -31,7 +32,7 @@ enum status pipe_find_devices(struct pipe *p)
 
 bool pipe_is_recorded(const struct pipe *p)
 {
-    bool open = pipe_has_flag(p, ROUTE_OPEN_METRICS) && p->request->open_metrics;
+    bool open = pipe_has_who(p, WHO_LISTENER) && p->request->open_metrics;
     return p->devices != NULL && !p->unrecorded && !open && !pipe_has_flag(p, ROUTE_UNRECORDED);
 }
 
@@ -82,6 +83,16 @@ static bool names_default(const struct field_strings *policies)
     return false;
 }
 
+/* Add the policies that the token has by its entity; without memory the record lacks them. */
+static void add_identity(struct pipe *p, struct audit_auth *auth)
+{
+    struct field_strings all = auth->policies;
+    ASSERT(p->req.identity != NULL && auth->identity_policies.n == 0);
+    auth->identity_policies = p->req.identity->policies;
+    if (req_unite_policies(&p->req, &auth->identity_policies, &all) == ST_OK)
+        auth->all_policies = all;
+}
+
 static struct audit_auth auth_of(struct pipe *p)
 {
     const struct req *req = &p->req;
@@ -95,6 +106,8 @@ static struct audit_auth auth_of(struct pipe *p)
     auth.entity_id = token->entity_id;
     auth.token_type = token->type;
     auth.policies = token->policies;
+    if (req->identity != NULL && req->identity->policies.n != 0)
+        add_identity(p, &auth);
     auth.metadata = token->meta;
     auth.no_default_policy =
         !names_default(&token->policies) && req->acl != NULL && !acl_is_root(req->acl);
@@ -192,6 +205,7 @@ static enum status write_facts(struct pipe *p)
         .auth = auth_of(p),
         .mount = mount_of(req),
         .data = req->data,
+        .declared = req->route != NULL ? req->route->body : NULL,
         .wrap_ttl_s = req->wrap_ttl_s,
         .spare = &p->worker->audit.spare,
     };
@@ -298,8 +312,9 @@ static bool is_json(const char *type)
 }
 
 /* Describe the body of the reply. A body that is no JSON is not recorded, only its type and
- * length. The stored reply of an earlier try is recorded whole, with its envelope: its parts are
- * not stored one by one, and the strings of the envelope are hashed like those of the data. */
+ * length; nor is a document that every client gets. The stored reply of an earlier try is recorded
+ * whole, with its envelope: its parts are not stored one by one, and the strings of the envelope
+ * are hashed like those of the data. */
 static void describe_body(const struct pipe *p, struct audit_reply *out)
 {
     const struct req_reply *reply = &p->req.reply;
@@ -312,14 +327,28 @@ static void describe_body(const struct pipe *p, struct audit_reply *out)
         out->raw_bytes = p->reply.file.bytes;
     } else if (p->reply.log.tail != NULL) {
         out->raw_type = p->reply.content_type; /* the length is not known yet */
-    } else if (whole && is_json(p->reply.content_type) && reply->encoding == NULL) {
+    } else if (whole && is_json(p->reply.content_type) && reply->encoding == NULL &&
+               p->reply.shared == NULL) {
         out->data = buf_bytes(&p->reply.body);
     } else if (whole && p->reply.content_type != NULL) {
         out->raw_type = p->reply.content_type;
-        out->raw_bytes = p->reply.body.len;
+        out->raw_bytes = reply_bytes(&p->reply).len;
     } else if (reply->kind == REPLY_DATA) {
         out->data = reply->borrowed.len != 0 ? reply->borrowed : buf_bytes(&reply->data);
     }
+}
+
+/* The reply of an unwrap is the envelope of another reply. `data` keeps the text of its data. */
+static enum status describe_unwrapped(const struct pipe *p, struct buf *data,
+                                      struct audit_reply *out)
+{
+    bool unwraps = p->req.route != NULL && p->req.route->who == WHO_WRAPPING &&
+                   p->req.reply.kind == REPLY_RAW && !p->repeated;
+    ASSERT(data->len == 0 && out->auth == NULL);
+    if (!unwraps || out->data.len == 0)
+        return ST_OK;
+    ASSERT(out->wrapping == NULL && p->failure == ST_OK);
+    return audit_facts_open(p->req.arena, data, out);
 }
 
 /* Describe the token that the reply gives. A body that cannot be parsed is our mistake: then the
@@ -348,6 +377,7 @@ static enum status make_reply(struct pipe *p, struct audit_record **ret_record)
 {
     const struct req_reply *reply = &p->req.reply;
     const struct wrapping *wrapping = p->repeated ? NULL : reply->wrapping;
+    CLEANUP(buf_done) struct buf unwrapped = {0};
     struct audit_reply_header headers[REPLY_HEADERS_MAX];
     struct audit_wrapping told;
     ASSERT(p->more->facts != NULL && p->reply.http != 0);
@@ -374,6 +404,7 @@ static enum status make_reply(struct pipe *p, struct audit_record **ret_record)
         out.n_warnings = reply->n_warnings;
     }
     describe_body(p, &out);
+    TRY(describe_unwrapped(p, &unwrapped, &out));
     TRY(describe_token(p, &out));
     describe_headers(p, headers, &out);
     return audit_facts_reply(p->more->facts, env_wall_ms(p->worker->env), &out,

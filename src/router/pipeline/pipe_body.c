@@ -11,7 +11,7 @@
  * file. */
 static bool is_upload(const struct pipe *p)
 {
-    return pipe_has_flag(p, ROUTE_UPLOAD) && p->request->receive != NULL;
+    return pipe_uploads(p) && p->request->receive != NULL;
 }
 
 bool pipe_is_unread(const struct pipe *p)
@@ -162,7 +162,7 @@ static void on_received(struct router_receive *receive, enum status st)
 /* Write the body of an authorised sender into a file. */
 enum pipe_phase pipe_receive(struct pipe *p)
 {
-    ASSERT(pipe_has_flag(p, ROUTE_UPLOAD));
+    ASSERT(pipe_uploads(p));
     ASSERT(p->request->streamed && !pipe_owes_record(p));
     if (pipe_need_more(p) != ST_OK)
         return pipe_fail(p, ST_NOMEM);

@@ -61,27 +61,47 @@ enum pipe_phase pipe_stateless_done(struct pipe *p)
     return pipe_end(p);
 }
 
+/* On a standby, find out which row a write below a mount has: a row that only reads is served here,
+ * and a step outside of another row is not repeated. A guess that turns out wrong costs time: the
+ * row is found again in the transaction of the request. */
+static void guess_row(struct pipe *p)
+{
+    struct req *req = &p->req;
+    if (p->node.active || p->node.sealed || req->api != NULL || !req->dialect->mounts ||
+        req->likely != NULL || req->help || stage_reads(req) || p->worker->state == NULL ||
+        pipe_need_run(p) != ST_OK)
+        return;
+    if (state_begin(p->worker->state, req->arena, NULL, &p->run->txn) != ST_OK)
+        return;
+    stage_guess(req, p->worker->router, &p->run->txn);
+    state_end(&p->run->txn);
+}
+
 /* Choose where a request runs: here without the state, here with the state, on the active node, or
  * nowhere yet. Metrics without a token need no state, so a sealed node serves them too. */
 static enum pipe_place place_of(const struct req *req, const struct router_request *request,
                                 const struct node_brief *node)
 {
-    unsigned flags = req->route != NULL ? req->route->flags : 0;
-    bool open = (flags & ROUTE_OPEN_METRICS) != 0 && request->open_metrics;
-    if ((flags & ROUTE_NODE) != 0 && (req->route->auth == AUTH_NONE || open))
+    const struct route *route = req->route;
+    if (route == NULL)
+        route = req->likely;
+    enum route_place place = route != NULL ? route->place : PLACE_ANY;
+    bool open = route != NULL && route->who == WHO_LISTENER && request->open_metrics;
+    if (place == PLACE_NODE && (route_is_open(route) || open))
         return PIPE_NO_STATE;
-    if ((flags & ROUTE_LEADER) != 0 && !node->removed)
+    if (place == PLACE_LEADER && !node->removed)
         return node->leads ? PIPE_HERE : PIPE_ACTIVE_NODE;
     bool sealed = node->sealed && !planted(PLANT_SEALED_ANSWERS);
     if (!node->initialized || sealed || node->removed)
         return PIPE_NOWHERE;
-    bool local = (flags & ROUTE_LOCAL) != 0 && node->no_quorum && !request->forwarded;
-    if (local)
+    if (place == PLACE_ACTIVE_OR_LOCAL && node->no_quorum && !request->forwarded)
         return PIPE_HERE_ALONE;
-    if (node->active || req->mode == REQ_STALE || (flags & (ROUTE_NODE | ROUTE_STAYS)) != 0)
+    bool stays = place == PLACE_NODE || place == PLACE_STAYS;
+    if (node->active || req->mode == REQ_STALE || stays)
         return PIPE_HERE;
+    bool active = place == PLACE_ACTIVE || place == PLACE_ACTIVE_OR_LOCAL;
     bool reads = stage_reads(req) || pipe_keeps_unwrap(req);
-    bool reads_here = node->perf_standby && reads && (flags & ROUTE_ACTIVE) == 0;
+    bool reads_here = node->perf_standby && reads && !active;
     return reads_here ? PIPE_HERE : PIPE_ACTIVE_NODE;
 }
 
@@ -92,10 +112,10 @@ static enum pipe_place place_of(const struct req *req, const struct router_reque
 static enum pipe_phase await_members(struct pipe *p)
 {
     struct reason why;
-    if (p->worker->state != NULL || pipe_has_flag(p, ROUTE_UNINITIALIZED))
+    if (p->worker->state != NULL || pipe_is_served(p, WHEN_UNINITIALIZED))
         return PIPE_PENDING;
     bool forming = p->req.host->awaits_members(p->req.host, &why);
-    bool held = pipe_has_flag(p, ROUTE_LEADER) && !stage_reads(&p->req) && !p->node.removed;
+    bool held = pipe_has_place(p, PLACE_LEADER) && !stage_reads(&p->req) && !p->node.removed;
     if (held && (forming || !p->node.waits))
         return pipe_wait(p, ST_UNINITIALIZED);
     if (!forming)
@@ -106,7 +126,7 @@ static enum pipe_phase await_members(struct pipe *p)
 
 static enum pipe_phase refuse_uninitialized(struct pipe *p)
 {
-    bool restores = pipe_has_flag(p, ROUTE_UPLOAD);
+    bool restores = pipe_uploads(p);
     reason_set(req_reason(&p->req), "%s: the cluster is not initialised; initialise it%s",
                p->req.dialect->error_text(ST_SEALED),
                restores ? " first, then restore with force: the snapshot's keys and tokens "
@@ -142,17 +162,16 @@ static enum pipe_phase refuse_sealed(struct pipe *p)
 /* Maintenance refuses the clients of this node; requests that other nodes forward are served. */
 static bool in_maintenance(const struct pipe *p)
 {
-    return p->req.host->maintenance && !p->request->forwarded &&
-           !pipe_has_flag(p, ROUTE_NODE | ROUTE_OPERATOR);
+    return p->req.host->maintenance && !p->request->forwarded && !pipe_has_place(p, PLACE_NODE) &&
+           !pipe_is_served(p, WHEN_MAINTENANCE);
 }
 
 /* Whether the nodes of a DR secondary serve the request. */
 static bool served_by_secondary(const struct pipe *p)
 {
-    bool open = pipe_has_flag(p, ROUTE_OPEN_METRICS) && p->request->open_metrics;
+    bool open = pipe_has_who(p, WHO_LISTENER) && p->request->open_metrics;
     const struct route *route = p->req.route;
-    return route != NULL &&
-           (route_is_of_secondary(route) || (pipe_has_flag(p, ROUTE_NODE) && open));
+    return route != NULL && (route_is_of_secondary(route) || (route->place == PLACE_NODE && open));
 }
 
 /* A cluster that follows another one, or that another one has superseded, serves no client. The
@@ -178,16 +197,15 @@ static enum pipe_phase heed_dr(struct pipe *p)
  * the route was known. */
 static bool arrives_as_needed(const struct pipe *p)
 {
-    return !pipe_has_flag(p, ROUTE_UPLOAD) || (p->request->streamed && p->request->receive != NULL);
+    return !pipe_uploads(p) || (p->request->streamed && p->request->receive != NULL);
 }
 
 static enum pipe_phase go_on(struct pipe *p)
 {
     if (!pipe_is_unread(p))
         return p->place == PIPE_ACTIVE_NODE ? pipe_forward(p) : pipe_begin(p);
-    if (pipe_has_flag(p,
-                      /* the route needs no token, and this node may have no state yet */
-                      ROUTE_LEADER))
+    /* such a route needs no token, and this node may have no state yet */
+    if (pipe_has_place(p, PLACE_LEADER))
         return pipe_fail(p, ST_TOO_BIG);
     return pipe_begin(p);
 }
@@ -223,9 +241,9 @@ enum pipe_phase pipe_choose(struct pipe *p)
     if (is_too_stale(&p->req))
         p->req.mode = REQ_DEFAULT;
 
-    if (pipe_has_flag(p, ROUTE_OPEN_METRICS))
+    if (pipe_has_who(p, WHO_LISTENER))
         p->req.accept = router_header(p->request, "accept");
-    if (pipe_has_flag(p, ROUTE_TOKEN_OPTIONAL))
+    if (pipe_has_who(p, WHO_OPTIONAL))
         p->req.accept_encoding = router_header(p->request, "accept-encoding");
     p->node = host->node_ops->brief(host->node);
     if (in_maintenance(p)) {
@@ -240,6 +258,7 @@ enum pipe_phase pipe_choose(struct pipe *p)
         return next;
     if (p->worker->state == NULL && p->request->forwarded)
         return pipe_hand_back(p, ST_NOT_LEADER);
+    guess_row(p);
     p->place = place_of(&p->req, p->request, &p->node);
     if ((p->once & PIPE_ONCE_MUTE) != 0 && p->node.active)
         pipe_pass_over(p);

@@ -16,6 +16,7 @@ enum pipe_phase pipe_go_finish(struct pipe *p)
         p->more->commit = (struct state_commit){0};
     }
     p->reruns = 0;
+    p->req.steps.finished = 0;
     return PIPE_FINISHING;
 }
 
@@ -45,12 +46,28 @@ static enum status begin_finish(struct pipe *p)
     ASSERT(!p->run->txn.open);
     TRY(state_begin(p->worker->state, req->arena, NULL, &p->run->txn));
     req->txn = &p->run->txn;
-    req->caller = NULL; /* this transaction does not read the token */
+    req->caller = NULL;       /* this transaction does not read the token */
+    if (req->steps.replied) { /* an earlier run made a reply, which does not count */
+        reply_done(&p->reply);
+        TRY(reply_make(req, ST_OK, &p->reply));
+    }
+    req->steps = (struct req_steps){.finished = req->steps.finished};
     p->run->mark = state_mark(&p->run->txn);
     TRY(stage_route(req, p->worker->router));
     bool same = req->route == route;
     req->route = route;
     return same ? ST_OK : ST_NOT_FOUND;
+}
+
+/* Make the reply, which `finish` may give if the handler and the step outside gave none, and wrap
+ * it if the client asked: the wrapping is part of this transaction. */
+static enum status make_reply(struct pipe *p)
+{
+    struct req *req = &p->req;
+    ASSERT(p->reply.http == 204 && !req->steps.replied);
+    TRY(reply_make(req, ST_OK, &p->reply));
+    req->steps.replied = true;
+    return req->dialect->finish != NULL ? req->dialect->finish(req, &p->reply) : ST_OK;
 }
 
 enum pipe_phase pipe_finish(struct pipe *p)
@@ -60,25 +77,29 @@ enum pipe_phase pipe_finish(struct pipe *p)
     if (st != ST_OK)
         return fail_finish(p, st);
     p->verdict = p->req.route->finish(&p->req);
-    if (p->verdict != ST_OK && state_rollback(&p->run->txn, p->run->mark) != ST_OK)
+    bool replies = p->req.reply.kind != REPLY_NONE || p->req.reply.insist; /* or warns */
+    if (p->verdict == ST_OK && replies)
+        p->verdict = make_reply(p);
+    if (p->verdict != ST_OK && pipe_roll_back(p) != ST_OK)
         return fail_finish(p, ST_NOMEM);
     if (pipe_is_breakdown(p->verdict))
         return fail_finish(p, p->verdict);
     return state_staged(&p->run->txn) ? PIPE_FINISH_COMMITTING : PIPE_FINISH_CONFIRMING;
 }
 
-/* The writes of `finish` are committed, or its reads confirmed. Make the reply, which `finish` may
- * give if the handler and the step outside gave none. */
+/* The writes of `finish` are committed, or its reads confirmed. */
 static enum pipe_phase finished(struct pipe *p)
 {
-    enum status st = p->verdict;
+    struct req_steps *steps = &p->req.steps;
     pipe_end_txn(p);
-    if (st == ST_OK && p->req.reply.kind != REPLY_NONE) {
-        ASSERT(p->reply.http == 204);
-        st = reply_make(&p->req, ST_OK, &p->reply);
-    }
     p->failure = ST_OK;
-    return st == ST_OK ? pipe_end(p) : pipe_fail(p, st);
+    if (p->verdict != ST_OK)
+        return pipe_fail(p, p->verdict);
+    if (!steps->again)
+        return pipe_end(p);
+    steps->finished++;
+    p->reruns = 0;
+    return steps->finished < REQ_FINISHES_MAX ? PIPE_FINISHING : fail_finish(p, ST_TOO_BIG);
 }
 
 static enum pipe_phase finish_rerun(struct pipe *p)

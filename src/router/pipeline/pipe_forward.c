@@ -56,7 +56,10 @@ enum pipe_phase pipe_wait_begin(struct pipe *p)
 
 enum pipe_phase pipe_wait_done(struct pipe *p)
 {
-    (void)p; /* every phase has this signature */
+    enum status st = p->no_room ? pipe_find_room(p) : ST_OK;
+    if (st != ST_OK)
+        return pipe_await_room(p, st);
+    p->no_room = false;
     return PIPE_CHOOSING;
 }
 
@@ -85,12 +88,13 @@ static bool make_sending(struct pipe *p)
     return true;
 }
 
-/* An id makes a second try of a write harmless, but not a second run of the step `outside`. */
+/* An id makes a second try of a write harmless, but not a second run of the step `outside`. The row
+ * is unknown where this node's state has no mount for the path. */
 static bool is_repeatable(const struct pipe *p)
 {
-    const struct route *route = p->req.route;
+    const struct route *route = p->req.route != NULL ? p->req.route : p->req.likely;
     return !p->request->streamed && p->request->body.len <= ROUTER_WHOLE_BYTES_MAX &&
-           (route == NULL || route->outside == NULL);
+           route != NULL && route->outside == NULL;
 }
 
 enum pipe_phase pipe_send_done(struct pipe *p)
@@ -100,6 +104,7 @@ enum pipe_phase pipe_send_done(struct pipe *p)
     if (st == ST_OK) {
         p->reply = p->forward->reply;
         p->unrecorded = true; /* the node that ran the request has recorded it */
+        pipe_hold_reply(p);
         return pipe_end(p);
     }
     if (st == ST_CLOSED && p->forward->waits) { /* the client has gone, or this node leaves */
@@ -189,6 +194,10 @@ static bool ends_with_client(const struct pipe *p)
 enum pipe_phase pipe_send(struct pipe *p)
 {
     ASSERT(!p->request->forwarded && p->forward != NULL);
+    bool reads = stage_reads(&p->req) && !p->request->streamed && p->effect == PIPE_UNCHANGED;
+    enum status room = reads ? pipe_find_room(p) : ST_OK;
+    if (room != ST_OK)
+        return pipe_await_room(p, room);
     atomic_fetch_add(&p->worker->forwards, 1);
     *p->forward = (struct router_forward){.request = p->request,
                                           .env = p->worker->env,

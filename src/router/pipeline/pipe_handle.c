@@ -75,6 +75,8 @@ static enum status run_handler(struct pipe *p)
     st = reply_make(req, st, &p->reply);
     if (st == ST_OK && req->dialect->finish != NULL)
         st = req->dialect->finish(req, &p->reply);
+    if (st == ST_OK)
+        pipe_hold_reply(p);
     p->failure = st;
     return st;
 }
@@ -94,15 +96,27 @@ enum pipe_phase pipe_go_commit(struct pipe *p)
     return p->request->given_up ? pipe_fail(p, ST_TIMEOUT) : PIPE_COMMITTING;
 }
 
+/* Drop what the refused request staged, except what must be recorded all the same. */
+enum status pipe_roll_back(struct pipe *p)
+{
+    const struct req_steps *steps = &p->req.steps;
+    ASSERT(p->run->txn.open);
+    return state_rollback(&p->run->txn, steps->keeps ? steps->kept : p->run->mark);
+}
+
 enum pipe_phase pipe_handle(struct pipe *p)
 {
     ASSERT(p->verdict != ST_OK || p->req.data != NULL); /* the body was parsed */
     ASSERT(p->run->txn.open);
-    enum status st = run_handler(p);
+    bool reads = p->verdict == ST_OK && stage_reads(&p->req) && p->effect == PIPE_UNCHANGED;
+    enum status st = reads ? pipe_find_room(p) : ST_OK;
+    if (st != ST_OK)
+        return pipe_await_room(p, st);
+    st = run_handler(p);
     if (p->req.block.index != 0 && pipe_must_wait(p, st))
         return PIPE_PARKING;
     bool drops = st != ST_OK || (pipe_keeps_unwrap(&p->req) && !pipe_commits_here(p));
-    if (drops && state_rollback(&p->run->txn, p->run->mark) != ST_OK)
+    if (drops && pipe_roll_back(p) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
     if (state_staged(&p->run->txn) || (pipe_must_settle_id(p) && !pipe_is_breakdown(st)))
         return pipe_go_commit(p);
@@ -155,6 +169,7 @@ static void reply_repeated(struct pipe *p)
 static enum status put_version(struct pipe *p)
 {
     uint64_t version = p->more->commit.version;
+    p->req.index = version;
     TRY(reply_put_version(&p->reply.body, version));
     return reply_put_version(&p->req.reply.data, version);
 }
@@ -173,7 +188,7 @@ static enum pipe_phase applied(struct pipe *p)
         reply_repeated(p);
     else if (p->req.told != NULL)
         trace(TRACE_WARN, "router", "%s, asked by %s", p->req.told, p->request->peer);
-    if (pipe_has_flag(p, ROUTE_VERSION) && p->failure == ST_OK && put_version(p) != ST_OK)
+    if (pipe_has_index(p, INDEX_VERSION) && p->failure == ST_OK && put_version(p) != ST_OK)
         return pipe_fail(p, ST_NOMEM);
     if (repeated && !ours && !stage_reads(&p->req) && pipe_outside_is_due(p))
         return pipe_fail(p, ST_UNKNOWN_OUTCOME);

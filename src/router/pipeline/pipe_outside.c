@@ -10,7 +10,8 @@ static void on_worked(struct env_work *work)
 
 static void start(struct pipe *p, void (*run)(struct env_work *work))
 {
-    p->work = (struct env_work){.run = run, .done = on_worked, .lane = LANE_POOL};
+    enum env_lane lane = p->req.route->is_slow ? LANE_SLOW : LANE_POOL;
+    p->work = (struct env_work){.run = run, .done = on_worked, .lane = lane};
     env_work(p->worker->env, &p->work);
 }
 
@@ -72,8 +73,9 @@ enum pipe_phase pipe_prepare_done(struct pipe *p)
 
 bool pipe_outside_is_due(const struct pipe *p)
 {
-    return p->verdict == ST_OK && p->req.route->outside != NULL && p->reply.http < 300 &&
-           p->request->answer == NULL && (p->effect == PIPE_CHANGED || !p->request->given_up);
+    return p->verdict == ST_OK && p->req.route->outside != NULL && !p->req.steps.skip_outside &&
+           p->reply.http < 300 && p->request->answer == NULL &&
+           (p->effect == PIPE_CHANGED || !p->request->given_up);
 }
 
 enum pipe_phase pipe_go_outside(struct pipe *p)
@@ -84,7 +86,7 @@ enum pipe_phase pipe_go_outside(struct pipe *p)
     pipe_end_txn(p);
     if (!pipe_outside_is_due(p))
         return pipe_end(p);
-    return pipe_has_flag(p, ROUTE_UPLOAD) ? PIPE_RECEIVING : PIPE_OUTSIDE;
+    return pipe_uploads(p) ? PIPE_RECEIVING : PIPE_OUTSIDE;
 }
 
 static void run_outside(struct env_work *work)
@@ -129,11 +131,17 @@ static void reply_with_log(struct pipe *p)
 /* Make the reply from the step outside, if the handler made none. */
 static enum status reply_outside(struct pipe *p)
 {
+    /* the handler made no reply */
+    bool silent = p->reply.http == p->req.dialect->silent_http && p->reply.content_type == NULL;
+    bool replies = silent && (p->req.reply.kind != REPLY_NONE || p->req.files.reply != NULL ||
+                              p->req.files.tail != NULL);
+    /* with `finish`, that step replies: its transaction can wrap the reply */
+    ASSERT(!replies || p->req.route->finish == NULL);
     if (p->req.files.reply != NULL)
         reply_with_file(p);
     else if (p->req.files.tail != NULL)
         reply_with_log(p);
-    else if (p->req.reply.kind != REPLY_NONE && p->reply.http == 204)
+    else if (p->req.reply.kind != REPLY_NONE && silent)
         return reply_make(&p->req, ST_OK, &p->reply);
     return ST_OK;
 }

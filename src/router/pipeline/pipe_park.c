@@ -23,7 +23,7 @@ struct parked *pipe_resumed(const struct pipe *p)
 
 uint64_t pipe_block_ms(const struct pipe *p)
 {
-    bool blocks = pipe_has_flag(p, ROUTE_BLOCKING) && p->req.block.index != 0;
+    bool blocks = pipe_has_index(p, INDEX_BLOCKS) && p->req.block.index != 0;
     return blocks ? p->req.block.wait_ms + p->req.block.wait_ms / WAIT_SPREAD + 1 : 0;
 }
 

@@ -10,7 +10,7 @@
 /* Whether the reply tells about the node that the client asked. */
 static bool pipe_is_about_node(const struct pipe *p)
 {
-    return pipe_has_flag(p, ROUTE_NODE | ROUTE_STAYS);
+    return pipe_has_place(p, PLACE_NODE) || pipe_has_place(p, PLACE_STAYS);
 }
 
 /* Whether a reply has nothing but its data. */
@@ -38,7 +38,7 @@ bool pipe_keep_answer(struct pipe *p)
     if (p->request->forwarded || !pipe_is_about_node(p) || !is_carried(p) || !is_plain(p) ||
         pipe_need_more(p) != ST_OK)
         return false;
-    struct bytes data = buf_bytes(&p->reply.body);
+    struct bytes data = reply_bytes(&p->reply);
     if (reply->kind == REPLY_DATA) /* without the envelope, which has an id of this node */
         data = reply->borrowed.len != 0 ? reply->borrowed : buf_bytes(&reply->data);
     if (data.len > REPLY_ANSWER_MAX)
@@ -64,7 +64,7 @@ bool pipe_may_pass(struct pipe *p)
 {
     ASSERT(p->devices != NULL);
     bool begun = (p->once & PIPE_ONCE_RECORDED) != 0 || p->effect != PIPE_UNCHANGED;
-    bool ours = p->node.active || p->request->forwarded || pipe_has_flag(p, ROUTE_LEADER);
+    bool ours = p->node.active || p->request->forwarded || pipe_has_place(p, PLACE_LEADER);
     if (p->place != PIPE_HERE || begun || ours || p->request->given_up || p->request->streamed)
         return false;
     return !pipe_is_about_node(p) || lacks_outside(p) || pipe_keep_answer(p);

@@ -7,12 +7,12 @@
 #define HOLDFAST_ROUTER_PIPELINE_PIPE_PHASES_H
 
 #include "base/plant.h"
-#include "router/pipeline/pipe.h"
+#include "router/pipeline/pipe_row.h"
 
 /* Whether this node commits the writes of the request. */
 static inline bool pipe_commits_here(const struct pipe *p)
 {
-    return p->node.active || pipe_has_flag(p, ROUTE_LEADER);
+    return p->node.active || pipe_has_place(p, PLACE_LEADER);
 }
 
 /* Whether the request runs on a version that was confirmed for it. */
@@ -25,7 +25,9 @@ static inline bool pipe_is_confirmed(const struct pipe *p)
  * request staged is dropped. */
 static inline bool pipe_keeps_unwrap(const struct req *req)
 {
-    return planted(PLANT_UNWRAP_ON_STANDBY) && req->route != NULL && req->route->auth == AUTH_NONE;
+    const struct route *route = req->route;
+    return planted(PLANT_UNWRAP_ON_STANDBY) && route != NULL &&
+           (route_is_open(route) || route->who == WHO_WRAPPING);
 }
 
 /* pipe_choose.c */
@@ -55,6 +57,7 @@ enum pipe_phase pipe_admit(struct pipe *p);
 enum pipe_phase pipe_authorise(struct pipe *p);
 
 /* pipe_handle.c */
+NODISCARD enum status pipe_roll_back(struct pipe *p);
 enum pipe_phase pipe_handle(struct pipe *p);
 enum pipe_phase pipe_commit(struct pipe *p);
 enum pipe_phase pipe_commit_done(struct pipe *p);
@@ -94,6 +97,14 @@ enum pipe_phase pipe_finish_confirm_done(struct pipe *p);
 
 /* Release everything but the reply and the arena. The worker no longer knows the request. */
 void pipe_release(struct pipe *p);
+/* Name the token that the reply is counted for. */
+void pipe_set_payer(struct pipe *p);
+/* Count p->reply in the budget of replies that wait for a reader, if it is long. */
+void pipe_hold_reply(struct pipe *p);
+/* Whether that budget has room for the reply of a read. Other values: see reply_room.find. */
+enum status pipe_find_room(struct pipe *p);
+/* There is no room, but `st`: look again later, or give up. */
+enum pipe_phase pipe_await_room(struct pipe *p, enum status st);
 enum pipe_phase pipe_record_request(struct pipe *p);
 enum pipe_phase pipe_record_request_done(struct pipe *p);
 enum pipe_phase pipe_record_reply(struct pipe *p);

@@ -20,6 +20,7 @@ void pipe_end_txn(struct pipe *p)
     p->req.txn = NULL;
     p->req.mount = NULL; /* the transaction held these pointers */
     p->req.acl = NULL;
+    p->req.identity = NULL;
     p->req.rule = NULL;
 }
 
@@ -31,6 +32,8 @@ static void finish_headers(struct pipe *p)
     for (size_t i = 0; verdict != NULL && i < verdict->n_headers; i++)
         (void)reply_add_header(&p->reply, p->req.arena, verdict->headers[i].name,
                                verdict->headers[i].value);
+    if (p->failure == ST_BUSY && p->reply.http == 503)
+        (void)reply_add_header(&p->reply, p->req.arena, BYTES("Retry-After"), BYTES("1"));
     if (!request->forwarded)
         quota_tell(&p->quota, p->req.arena, &p->reply);
     p->req.dialect->add_headers(&p->req, request, &p->reply);
@@ -40,13 +43,57 @@ static enum router_class class_of(const struct pipe *p)
 {
     if (p->forward != NULL)
         return ROUTER_FORWARDED;
-    if (pipe_has_flag(p, ROUTE_LONG | ROUTE_UPLOAD))
+    if (pipe_has_flag(p, ROUTE_LONG) || pipe_uploads(p))
         return ROUTER_LONG;
-    if (pipe_has_flag(p, ROUTE_NODE))
+    if (pipe_has_place(p, PLACE_NODE))
         return ROUTER_NODE;
     if (p->req.method == METHOD_LIST || p->req.method == METHOD_SCAN)
         return ROUTER_LIST;
     return stage_reads(&p->req) ? ROUTER_READ : ROUTER_WRITE;
+}
+
+/* The end of a token's id, or of a bearer that was not looked up here. */
+void pipe_set_payer(struct pipe *p)
+{
+    const struct auth_token *token = p->req.token;
+    struct bytes id = token != NULL && token->id[0] != '\0' ? bytes_str(token->id) : p->req.bearer;
+    size_t n = MIN(id.len, sizeof p->request->payer);
+    p->request->payer = 0;
+    if (n != 0 && (token != NULL || (p->forward != NULL && p->reply.http < 400)))
+        memcpy(&p->request->payer, id.data + id.len - n, n);
+}
+
+void pipe_hold_reply(struct pipe *p)
+{
+    struct router_request *request = p->request;
+    struct buf *body = &p->reply.body;
+    if (body->cap <= REPLY_UNHELD_MAX || request->room == NULL)
+        return;
+    pipe_set_payer(p);
+    size_t parsed = p->unrecorded ? 0 : body->len; /* by the audit record */
+    request->room->hold(request, body->cap + parsed + arena_held(p->req.arena));
+}
+
+enum status pipe_find_room(struct pipe *p)
+{
+    struct router_request *request = p->request;
+    if (request->room == NULL || request->forwarded)
+        return ST_OK;
+    pipe_set_payer(p);
+    return request->room->find(request);
+}
+
+enum pipe_phase pipe_await_room(struct pipe *p, enum status st)
+{
+    ASSERT(st != ST_OK);
+    ASSERT(p->effect == PIPE_UNCHANGED);
+    pipe_end_txn(p);
+    p->no_room = true;
+    bool late = env_mono_ms(p->worker->env) >= p->deadline_ms || p->request->given_up;
+    if (st == ST_BUSY && !late)
+        return PIPE_WAITING;
+    reason_set(req_reason(&p->req), "replies that clients have not read take too much memory");
+    return pipe_fail(p, ST_BUSY);
 }
 
 void pipe_release(struct pipe *p)
@@ -81,6 +128,7 @@ enum pipe_phase pipe_respond(struct pipe *p)
 
     request_log(p);
     finish_headers(p);
+    pipe_set_payer(p);
     struct router_reply reply = p->reply;
     struct parsed *parsed = p->parsed;
 
@@ -89,6 +137,7 @@ enum pipe_phase pipe_respond(struct pipe *p)
         pipe_end_parked(p);
     request->respond(request, &reply); /* last touch: the arena, and so p, may be gone */
     buf_done(&reply.body);
+    shared_unref(reply.shared);
     parsed_free(worker->env, parsed);
     return PIPE_PENDING;
 }

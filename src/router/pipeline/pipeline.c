@@ -26,6 +26,9 @@
  *     its reply, in RECORDING_REPLY: both records cost one wait. A standby whose devices take no
  *     record gives a request without an effect to the active node (pipe_pass).
  *
+ *   WAITING, besides: a read whose reply has no room, because replies that clients have not read
+ *   fill their budget, goes there from HANDLING or FORWARDING (pipe_await_room).
+ *
  *   HOLDING stands before the two ends where this node committed something and the cluster is a DR
  *   primary in sync mode (pipe_hold.c).
  *
@@ -71,7 +74,7 @@ static const uint32_t touching_if_write = BIT(FORWARDING);
 static const uint32_t followers[PIPE_PHASES] = {
     [PIPE_ARRIVED] = BIT(CHOOSING) | ENDS,
     [PIPE_CHOOSING] = BIT(STATELESS) | BEGINS | ELSEWHERE | ENDS,
-    [PIPE_WAITING] = BIT(CHOOSING),
+    [PIPE_WAITING] = BIT(CHOOSING) | BIT(WAITING) | ENDS, /* WAITING: until replies are read */
     [PIPE_STATELESS] = BIT(STATELESS_OUTSIDE) | RECORDS | ENDS,
     [PIPE_STATELESS_OUTSIDE] = ENDS,
     [PIPE_FORWARDING] = BIT(WAITING) | ENDS,

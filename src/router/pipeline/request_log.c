@@ -27,7 +27,7 @@ void request_log(const struct pipe *p)
     text_member_bool(&w, "forwarded", p->request->forwarded);
     text_member_bool(&w, "sent_on", p->forward != NULL);
     text_member_int(&w, "request_bytes", (int64_t)p->request->body.len);
-    text_member_int(&w, "answer_bytes", (int64_t)p->reply.body.len);
+    text_member_int(&w, "answer_bytes", (int64_t)reply_bytes(&p->reply).len);
     if (req->api != NULL)
         text_member_str(&w, "mount_type", req->api->type);
     if (req->token != NULL)

@@ -1,6 +1,7 @@
 /* The token of a request: authentication, and the rights of the token. */
 #include "auth/token_cache.h"
 #include "router/pipeline/stages.h"
+#include "router/req_judge.h"
 #include "router/request/dialect.h"
 
 struct bytes stage_bearer(const struct req *req, const struct router_request *request)
@@ -19,6 +20,7 @@ void stage_forget_token(struct req *req)
     req->token_ref = NULL;
     req->token = req->caller = NULL;
     req->acl = NULL;
+    req->identity = NULL;
 }
 
 enum status stage_authenticate(struct req *req, const struct router_request *request)
@@ -29,17 +31,12 @@ enum status stage_authenticate(struct req *req, const struct router_request *req
     req->bearer = stage_bearer(req, request);
     if (req->bearer.len == 0 && req->dialect->authorise != NULL)
         return ST_OK; /* the dialect decides what a client without a token may do */
-    const struct auth_scope scope = req_scope(req);
-    enum status st = auth_token_hold(&scope, req->bearer, &token, &req->token_ref);
-    if (st == ST_OK)
-        st = auth_token_from(token, request->peer);
+    enum status st = req_judge_token(req, req->bearer, &token);
     if (st == ST_DENIED && req->dialect->unknown_token_text != NULL)
-        return req_fail(req, st, "%s", req->dialect->unknown_token_text);
+        return req_fail(req,
+                        req->dialect->unknown_is_unauthenticated ? ST_UNAUTHENTICATED : ST_DENIED,
+                        "%s", req->dialect->unknown_token_text);
     TRY(st);
-    if (req->now_ms <= 0 && token->expire_ms != 0)
-        return req_fail(req, ST_BUSY,
-                        "this node does not know the time of the cluster yet, by which the token "
-                        "expires");
     req->token = token;
     req->caller = token->limited ? NULL : token;
     return ST_OK;
@@ -63,14 +60,7 @@ enum status stage_use(struct req *req)
 /* Whether a rule gives the capabilities on the path; req->rule is that rule. */
 static enum status ask(struct req *req, unsigned caps)
 {
-    const struct acl_question question = {
-        .path = req->path,
-        .rule_path = req->rule_path,
-        .caps = caps,
-        .list = stage_lists(req),
-        .wrap_s = req->wrap_ttl_s,
-    };
-    return acl_check(req->acl, &question, &req->rule);
+    return req_judge_path(req, req->acl, caps, &req->rule);
 }
 
 /* Create or update, decided by whether the key exists (PROTOCOL R1 keeps that true until the
@@ -87,7 +77,10 @@ static enum status ask_to_write(struct req *req, unsigned caps)
     if (st == ST_OK || st == ST_NOT_FOUND)
         return ask(req, caps | (st == ST_OK ? CAP_UPDATE : CAP_CREATE));
     bool may = ask(req, caps | CAP_UPDATE) == ST_OK || ask(req, caps | CAP_CREATE) == ST_OK;
-    return may ? st : ST_DENIED;
+    if (may)
+        return st;
+    req_forget_error(req); /* the error tells about the path */
+    return ST_DENIED;
 }
 
 static enum status refuse_unmatched(struct req *req)
@@ -119,7 +112,7 @@ static bool may_unmatched(struct req *req)
 enum status stage_authorise_path(struct req *req)
 {
     req->rule = NULL;
-    if (req->matched == ST_OK && req->route->auth == AUTH_NONE)
+    if (req->matched == ST_OK && route_is_open(req->route))
         return ST_OK;
     if (req->dialect->authorise != NULL)
         return req->dialect->authorise(req);
@@ -131,21 +124,20 @@ enum status stage_authorise_path(struct req *req)
     }
     if (req->matched != ST_OK) /* a sender without the right learns nothing about the path */
         return may_unmatched(req) ? refuse_unmatched(req) : ST_DENIED;
-    if ((req->route->flags & ROUTE_ANY_TOKEN) != 0)
+    if (route_takes_any_token(req->route))
         return ST_OK;
     unsigned caps = route_caps(req->route, req->method);
+    if ((req->route->flags & ROUTE_CREATES) != 0 && ask(req, caps) != ST_OK)
+        caps = (caps & ~(unsigned)CAP_UPDATE) | CAP_CREATE;
     return req->route->exists != NULL ? ask_to_write(req, caps) : ask(req, caps);
 }
 
 enum status stage_authorise_parameters(const struct req *req)
 {
-    bool count = req->method != METHOD_DELETE && !stage_lists(req);
     ASSERT(req->data != NULL);
     /* stage_authorise_path came first */
-    ASSERT(req->acl != NULL || req->route->auth == AUTH_NONE || req->dialect->authorise != NULL);
-    if (req->rule == NULL || !count)
-        return ST_OK;
-    return acl_param_allow(req->rule, req->data) ? ST_OK : ST_DENIED;
+    ASSERT(req->acl != NULL || route_is_open(req->route) || req->dialect->authorise != NULL);
+    return req_judge_parameters(req, req->rule, req->data);
 }
 
 /* Ignore a token that is invalid or lacks the right: these paths also serve operators who have lost
@@ -153,7 +145,7 @@ enum status stage_authorise_parameters(const struct req *req)
 enum status stage_admit(struct req *req, const struct router_request *request)
 {
     enum status st = ST_DENIED;
-    ASSERT((req->route->flags & ROUTE_CEREMONY) != 0);
+    ASSERT(req->route->who == WHO_CEREMONY);
     req->token = NULL;
     if (stage_has_bearer(req, request))
         st = stage_authenticate(req, request);

@@ -8,30 +8,40 @@
 static const struct route help_route = {
     .method = METHOD_GET,
     .handler = openapi_help,
-    .flags = ROUTE_BARE,
+    .form = FORM_BARE,
 };
 
 /* Help where every client may know the paths: it needs neither a token nor the state. */
 static const struct route open_help_route = {
     .method = METHOD_GET,
     .handler = openapi_help,
-    .auth = AUTH_NONE,
-    .flags = ROUTE_BARE | ROUTE_NODE,
+    .who = WHO_ANYONE,
+    .place = PLACE_NODE,
+    .form = FORM_BARE,
 };
+
+/* Find the row in the tables of the mount's engine, or of the fixed path. */
+static enum status find_row(const struct req *req, const struct router *router,
+                            enum http_method method, struct arena *arena,
+                            struct route_found *ret_found)
+{
+    if (req->mount != NULL)
+        return route_find_below(router->index, req->api, method, req->rest, arena, ret_found);
+    return route_find(router->index, req->dialect, method, req->path, arena, ret_found);
+}
 
 /* Find the route of a request for help. If the path needs no token, or any valid token is enough
  * for it, every valid token may read the help. */
-static enum status match_help(struct req *req)
+static enum status match_help(struct req *req, const struct router *router)
 {
     ASSERT(req->help);
     static const enum http_method methods[] = {METHOD_GET, METHOD_POST};
     for (size_t i = 0; i < ARRAY_LEN(methods); i++) {
-        enum status st = route_match(req->api, methods[i], req->rest, req->arena, &req->route,
-                                     &req->params, &req->others);
+        struct route_found found;
+        enum status st = find_row(req, router, methods[i], NULL, &found);
         if (st == ST_NOMEM)
             return st;
-        if (st == ST_OK &&
-            (req->route->auth == AUTH_NONE || (req->route->flags & ROUTE_ANY_TOKEN) != 0))
+        if (st == ST_OK && route_takes_any_token(found.route))
             req->help_open = true;
     }
     req->params.n = 0;
@@ -50,8 +60,9 @@ static enum status refuse_method(struct req *req)
  * every client may know the paths: the error that lists the other methods needs no token either. */
 static const struct route no_method_route = {
     .handler = refuse_method,
-    .auth = AUTH_NONE,
-    .flags = ROUTE_NODE | ROUTE_FREE_BODY,
+    .who = WHO_ANYONE,
+    .place = PLACE_NODE,
+    .input = INPUT_FREE,
 };
 
 static enum status tell_methods(struct req *req)
@@ -63,44 +74,51 @@ static enum status tell_methods(struct req *req)
 /* The row for OPTIONS where every client may know the paths. */
 static const struct route options_route = {
     .handler = tell_methods,
-    .auth = AUTH_NONE,
-    .flags = ROUTE_NODE | ROUTE_FREE_BODY,
+    .who = WHO_ANYONE,
+    .place = PLACE_NODE,
+    .input = INPUT_FREE,
 };
 
-/* Use the policy's name in small letters as the path: rules know policies by that name. */
-static enum status find_policy_path(struct req *req)
+enum status stage_matched(struct req *req, enum status st, const struct route_found *found)
 {
-    const char *given = req_param(req, "name"), *name;
-    ASSERT((req->route->flags & ROUTE_POLICY) != 0);
-    enum status st = policy_name(req->arena, bytes_str(given), &name);
-    if (st != ST_OK)
-        return st == ST_NOMEM ? st : ST_OK; /* the handler refuses it */
-    if (strcmp(name, given) == 0)
-        return ST_OK;
-    const char *text = arena_format(req->arena, "%.*s%s", (int)(req->path.len - strlen(given)),
-                                    (const char *)req->path.data, name);
-    if (text == NULL)
-        return ST_NOMEM;
-    req->rule_path = path_trimmed(bytes_str(text));
-    return ST_OK;
-}
-
-enum status stage_match(struct req *req)
-{
-    if (req->help)
-        return match_help(req);
-    enum status st = route_match(req->api, req->method, req->rest, req->arena, &req->route,
-                                 &req->params, &req->others);
-    if (st == ST_NOMEM)
-        return st;
     bool open = req->dialect->open_paths;
+    ASSERT(st == ST_OK || st == ST_UNSUPPORTED || st == ST_NOT_FOUND);
+    req->api = found->api;
+    req->route = found->route;
+    req->params = found->params;
+    req->others = found->others;
     if (st == ST_UNSUPPORTED && (open || req->others.open)) {
         req->route = open && req->method == METHOD_OPTIONS ? &options_route : &no_method_route;
         st = ST_OK;
     }
     req->matched = st;
-    bool policy = st == ST_OK && (req->route->flags & ROUTE_POLICY) != 0;
-    return policy ? find_policy_path(req) : ST_OK;
+    bool spelt = st == ST_OK && req->route->rule_path != NULL;
+    return spelt ? req->route->rule_path(req) : ST_OK;
+}
+
+enum status stage_match(struct req *req, const struct router *router)
+{
+    struct route_found found;
+    if (req->help)
+        return match_help(req, router);
+    enum status st = find_row(req, router, req->method, req->arena, &found);
+    return st == ST_NOMEM ? st : stage_matched(req, st, &found);
+}
+
+void stage_guess(struct req *req, const struct router *router, struct state_txn *txn)
+{
+    struct mount_ref *ref;
+    struct route_found found;
+    ASSERT(txn->open && req->api == NULL && req->route == NULL);
+    if (mount_cache_find(req->mounts, txn, req->ns, req->path, &ref) != ST_OK)
+        return; /* the node that runs the request finds out why */
+    const struct mount *mount = mount_ref_get(ref);
+    const struct route_api *api = route_engine(router->index, mount);
+    struct bytes rest = bytes_from(req->path, MIN(strlen(mount->path), req->path.len));
+    if (api != NULL &&
+        route_find_below(router->index, api, req->method, rest, NULL, &found) == ST_OK)
+        req->likely = found.route;
+    mount_ref_drop(ref);
 }
 
 struct held_mount {
@@ -137,7 +155,7 @@ enum status stage_route(struct req *req, const struct router *router)
     req->api = NULL;
     enum status st = find_mount(req, &mount);
     if (st == ST_OK)
-        req->api = module_find_engine(&router->options.modules, mount);
+        req->api = route_engine(router->index, mount);
     if (st == ST_NOT_FOUND || (st == ST_OK && req->api == NULL)) {
         req->matched = ST_NOT_FOUND;
         return ST_OK;
@@ -146,5 +164,5 @@ enum status stage_route(struct req *req, const struct router *router)
     req->mount = mount;
     size_t len = strlen(mount->path);
     req->rest = bytes_from(req->path, MIN(len, req->path.len));
-    return stage_match(req);
+    return stage_match(req, router);
 }

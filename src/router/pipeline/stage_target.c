@@ -45,6 +45,36 @@ static enum status read_namespace(struct req *req, const struct router_request *
     return auth_namespace_find((struct bytes){0}, &req->ns);
 }
 
+/* Find the API whose tables a request for help is about. Help about "sys" is help about "sys/", and
+ * the other way round for an API of one path. */
+static enum status find_helped_api(struct req *req, const struct router *router)
+{
+    struct bytes paths[3] = {req->path, {0}, {0}}, trimmed = path_trimmed(req->path);
+    const char *text = arena_str(req->arena, trimmed);
+    ASSERT(req->help && req->api == NULL);
+    TRY(text != NULL ? ST_OK : ST_NOMEM);
+    TRY(path_folder(req->arena, req->path, &paths[1]));
+    paths[2] = bytes_str(text);
+    for (size_t i = 0; i < ARRAY_LEN(paths) && req->api == NULL; i++)
+        req->api = route_owner(router->index, req->dialect, paths[i]);
+    return ST_OK;
+}
+
+/* Find the API and the row of a fixed path. Leaves req->api NULL if no table has the path. */
+static enum status find_fixed(struct req *req, const struct router *router)
+{
+    if (req->help) {
+        TRY(find_helped_api(req, router));
+        return req->api != NULL ? stage_match(req, router) : ST_OK;
+    }
+    struct route_found found;
+    enum status st =
+        route_find(router->index, req->dialect, req->method, req->path, req->arena, &found);
+    if (st == ST_NOMEM || found.api == NULL)
+        return st == ST_NOMEM ? st : ST_OK;
+    return stage_matched(req, st, &found);
+}
+
 enum status stage_target(struct req *req, const struct router *router,
                          const struct router_request *request)
 {
@@ -56,10 +86,7 @@ enum status stage_target(struct req *req, const struct router *router,
     TRY(read_query(req, request->query));
     TRY(dialect->read_method(req, request));
     TRY(read_namespace(req, request));
-    struct bytes path = req->path;
-    if (req->help)
-        TRY(path_folder(req->arena, path, &path)); /* help about "sys" is help about "sys/" */
-    req->api = module_find_fixed(&router->options.modules, dialect, path, req->help);
+    TRY(find_fixed(req, router));
     if (req->api == NULL && !dialect->mounts) {
         dialect->say_no_path(req, false);
         return ST_NOT_FOUND;
@@ -69,7 +96,6 @@ enum status stage_target(struct req *req, const struct router *router,
     if (req->api->alias_of != NULL)
         req->rule_path = bytes_str(req->api->alias_of);
     req->rest = bytes_from(req->path, MIN(req->path.len, strlen(req->api->prefix)));
-    TRY(stage_match(req));
     if (dialect->open_paths && req->matched != ST_OK) {
         dialect->say_no_path(req, true);
         return req->matched;
@@ -92,7 +118,7 @@ const char *stage_operation(enum http_method method)
 
 bool stage_reads(const struct req *req)
 {
+    const struct route *row = req->route != NULL ? req->route : req->likely;
     return req->method == METHOD_GET || stage_lists(req) || req->method == METHOD_HEAD ||
-           req->method == METHOD_OPTIONS ||
-           (req->route != NULL && (req->route->flags & ROUTE_READS) != 0);
+           req->method == METHOD_OPTIONS || (row != NULL && (row->flags & ROUTE_READS) != 0);
 }

@@ -13,7 +13,7 @@ NODISCARD enum status stage_target(struct req *req, const struct router *router,
 
 /* The operation as audit records name it: "read", "update" and so on. */
 const char *stage_operation(enum http_method method);
-/* Whether the method only reads. */
+/* Whether the request only reads, as far as its row is known. */
 bool stage_reads(const struct req *req);
 static inline bool stage_lists(const struct req *req)
 {
@@ -27,9 +27,17 @@ static inline bool stage_lists(const struct req *req)
  * learn that a path does not exist. ST_OK, or a failure of the state. */
 NODISCARD enum status stage_route(struct req *req, const struct router *router);
 
-/* Find the row in the tables of req->api. The result of matching is only stored in req->matched.
- * ST_NOMEM. */
-NODISCARD enum status stage_match(struct req *req);
+/* Set req->likely to the row of a request below a mount, as the state of this node has the mount:
+ * another node may have moved the mount since. Opens no transaction that outlives the call. */
+void stage_guess(struct req *req, const struct router *router, struct state_txn *txn);
+
+/* Find the row in the tables of the mount, or else of the fixed path. Sets req->api and req->route;
+ * the result of matching is only stored in req->matched. ST_NOMEM. */
+NODISCARD enum status stage_match(struct req *req, const struct router *router);
+
+/* Keep the result of a search for the row, `st`, in the request. Statuses of rule_path. */
+NODISCARD enum status stage_matched(struct req *req, enum status st,
+                                    const struct route_found *found);
 
 /* stage_authorise.c */
 
@@ -41,7 +49,7 @@ struct bytes stage_bearer(const struct req *req, const struct router_request *re
  * decides what such a client may do. ST_DENIED. */
 NODISCARD enum status stage_authenticate(struct req *req, const struct router_request *request);
 void stage_forget_token(struct req *req);
-/* For ROUTE_CEREMONY: authenticate the request and check that its token has the right. If either
+/* For WHO_CEREMONY: authenticate the request and check that its token has the right. If either
  * fails, the request is anonymous, and req->token is NULL. Sets req->token and req->acl. A failure
  * of the state. */
 NODISCARD enum status stage_admit(struct req *req, const struct router_request *request);

@@ -1,5 +1,6 @@
 #include "router/pipeline/worker.h"
 #include "auth/acl_cache.h"
+#include "auth/identity/identity.h"
 #include "auth/registry/registry_settings.h"
 #include "auth/token_cache.h"
 #include "base/mem.h"
@@ -10,38 +11,18 @@
 
 enum { INFLIGHT_DEFAULT = 16384 };
 
-/* Check that a row has only the steps that its place allows. */
-static void check_steps(const struct route *route)
+enum status router_init(struct router *router, const struct router_options *options,
+                        struct reason *why)
 {
-    bool anywhere = route->method != METHOD_POST && route->method != METHOD_PUT &&
-                    route->method != METHOD_DELETE && route->method != METHOD_PATCH;
-    anywhere = anywhere || (route->flags & ROUTE_READS) != 0;
-    if (route->prepare != NULL || route->finish != NULL)
-        /* such a row has no transaction, or no commit */
-        ASSERT((route->flags & (ROUTE_NODE | ROUTE_LOCAL)) == 0);
-    if (route->finish == NULL)
-        return;
-    ASSERT(route->outside != NULL);
-    ASSERT(!anywhere || (route->flags & ROUTE_ACTIVE) != 0); /* a standby commits nothing */
+    ASSERT(options->host != NULL && options->modules.n != 0);
+    router->options = *options;
+    return route_index_new(&options->modules, why, &router->index);
 }
 
-static void find_longs(struct router_worker *worker, const struct router_options *options)
+void router_done(struct router *router)
 {
-    struct module_walk place = {0};
-    const struct route_api *api;
-    while ((api = module_next_api(&options->modules, &place)) != NULL) {
-        const struct route *route;
-        for (struct route_walk walk = {0}; (route = route_next(api, &walk)) != NULL;) {
-            check_steps(route);
-            if (api->prefix == NULL || (route->flags & (ROUTE_LONG | ROUTE_UPLOAD)) == 0)
-                continue;
-            ASSERT(worker->n_longs < WORKER_LONG_MAX);
-            /* the route is found before anything is matched */
-            ASSERT(strpbrk(route->path, ":*") == NULL);
-            worker->longs[worker->n_longs++] = (struct long_route){
-                .api = api, .route = route, .path_len = strlen(api->prefix) + strlen(route->path)};
-        }
-    }
+    route_index_free(router->index);
+    router->index = NULL;
 }
 
 static enum status acls_new(struct router_worker *worker)
@@ -72,13 +53,13 @@ enum status router_worker_new(const struct router *router, struct env *env, stru
     worker->inflight_max =
         options->inflight_max != 0 ? options->inflight_max : (unsigned)INFLIGHT_DEFAULT;
     if (acls_new(worker) != ST_OK || token_cache_new(&worker->tokens) != ST_OK ||
+        identity_cache_new(&worker->identities) != ST_OK ||
         mount_cache_new(&worker->mounts) != ST_OK ||
         quotas_new(options->host->quotas, &worker->quotas) != ST_OK ||
         lease_quotas_new(&worker->lease_quotas) != ST_OK) {
         router_worker_free(worker);
         return ST_NOMEM;
     }
-    find_longs(worker, options);
     *ret_worker = worker;
     return ST_OK;
 }
@@ -102,6 +83,7 @@ void router_worker_free(struct router_worker *worker)
     for (size_t i = 0; i < ARRAY_LEN(worker->acls); i++)
         acl_cache_free(worker->acls[i]);
     token_cache_free(worker->tokens);
+    identity_cache_free(worker->identities);
     mount_cache_free(worker->mounts);
     openapi_cache_done(&worker->docs);
     quotas_free(worker->quotas);

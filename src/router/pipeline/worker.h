@@ -11,14 +11,7 @@
 
 #include <stdatomic.h>
 
-enum { WORKER_IDS = 64, WORKER_LONG_MAX = 16 };
-
-/* A route that the router finds by the request's head (ROUTE_LONG, ROUTE_UPLOAD). */
-struct long_route {
-    const struct route_api *api;
-    const struct route *route;
-    size_t path_len; /* length of the prefix and the route's path together */
-};
+enum { WORKER_IDS = 64 };
 
 struct router_worker {
     const struct router *router;
@@ -30,6 +23,7 @@ struct router_worker {
     struct registry_kind registry_acls; /* of acls[TOKEN_REGISTRY] */
     struct audit audit;
     struct token_cache *tokens;
+    struct identity_cache *identities;
     struct mount_cache *mounts;
     struct openapi_cache docs;
     struct quotas *quotas;
@@ -41,9 +35,6 @@ struct router_worker {
      * The ids are no secrets. */
     uint8_t ids[WORKER_IDS][TEXT_UUID_RANDOM];
     unsigned n_ids;
-    /* kept few, because each request is compared with all */
-    struct long_route longs[WORKER_LONG_MAX];
-    unsigned n_longs;
     struct parking parking;
     struct histogram latency[ROUTER_CLASSES];
     atomic_ullong requests, forwards, reruns, refused, parsed_bytes;

@@ -1,8 +1,8 @@
 /* Blocking requests: a client that has the result of an index waits for a newer result.
  *
- * The handler of a ROUTE_BLOCKING names the keys and prefixes that decide its result. The index of
- * the result is the newest of their versions. The index of a key or prefix never falls: not over a
- * deletion, another node, another leader or a restore. */
+ * The handler of a route with INDEX_BLOCKS names the keys and prefixes that decide its result. The
+ * index of the result is the newest of their versions. The index of a key or prefix never falls:
+ * not over a deletion, another node, another leader or a restore. */
 #ifndef HOLDFAST_ROUTER_REQUEST_BLOCK_H
 #define HOLDFAST_ROUTER_REQUEST_BLOCK_H
 

@@ -177,7 +177,7 @@ enum status body_decode(struct req *req)
     if (st == ST_INVALID)
         return req->dialect->refuse_field(req, fault.field, fault.why.text);
     TRY(st);
-    if ((req->route->flags & ROUTE_FREE_BODY) == 0)
+    if (req->route->input != INPUT_FREE)
         TRY(find_unknown(req));
     req->body = out;
     return ST_OK;

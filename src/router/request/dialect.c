@@ -66,6 +66,10 @@ enum status dialect_map_choose(const struct dialect_map *all, const char *const 
             return ST_NOT_FOUND;
         }
         add_dialect(&map, dialect);
+        for (unsigned k = 0; k < all->n; k++)
+            if (all->dialects[k]->part_of != NULL &&
+                strcmp(all->dialects[k]->part_of, names[i]) == 0)
+                add_dialect(&map, all->dialects[k]);
     }
     map.home = home_of(&map);
     for (unsigned i = 0; i < all->n_places; i++)

@@ -21,6 +21,9 @@ struct router_request;
 struct dialect {
     const char *name;
     const char *root; /* prefix of the paths of its route tables: "/v1/"; dialects may share one */
+    /* name of the dialect to whose API this one belongs: a listener that serves that API serves
+     * this dialect too; NULL: an API of its own */
+    const char *part_of;
     /* mounts serve every path below the root that no table claims; one dialect at most */
     bool mounts;
 
@@ -46,6 +49,7 @@ struct dialect {
     /* Parse the body; most dialects set body_parse here. */
     enum status (*parse_body)(struct arena *arena, const struct body_raw *raw,
                               const struct text_value **ret_data, struct reason *reason);
+    bool any_patch_type; /* the body of a PATCH may have any content type: parse_body judges it */
     /* A parameter of the path does not replace the field of the body with its name. */
     bool separate_params;
     /* A field of the body has no value that its table takes. Set the request's error and return the
@@ -65,7 +69,8 @@ struct dialect {
      * request has no token. ST_DENIED with the request's error, or a failure of the state. NULL:
      * those policies decide. */
     enum status (*authorise)(struct req *req);
-    const char *unknown_token_text; /* with `authorise`: text of the refusal of an unknown token */
+    const char *unknown_token_text;  /* with `authorise`: text of the refusal of an unknown token */
+    bool unknown_is_unauthenticated; /* the refusal is ST_UNAUTHENTICATED, else ST_DENIED */
     /* Called when a fixed path was matched: check that its route allows the form of reply for which
      * read_headers found a header. NULL: no header asks for a form of the reply. */
     enum status (*check_route)(struct req *req);
@@ -95,8 +100,11 @@ struct dialect {
     /* Text of an error that has no text of its own; "": the error gets none. */
     const char *(*error_text)(enum status st);
     const char *no_leader_words; /* how an error begins that explains a missing leader; NULL: not */
-    /* write an error; text "": the error has no text */
-    void (*put_error)(const char *text, struct buf *out);
+    /* write an error; `http` is the status of the reply; text "": the error has no text */
+    void (*put_error)(int http, const char *text, struct buf *out);
+    /* Write what a client gets that asked for WebSocket, after the handshake, in place of an error
+     * whose body is `text`. NULL: the dialect has no such routes. */
+    void (*refuse_upgrade)(int http, struct bytes text, struct buf *out);
     const char *body_too_long_text;
     const char *limited_text; /* of the refusal by a quota; NULL: a text with the path */
     /* Set the text of the request's error: no table has this path (`served`: a table or a mount
@@ -108,7 +116,7 @@ struct dialect {
     const struct docs_dialect *docs; /* openapi_dialect.h; NULL: read_method asks for no help */
 };
 
-enum { DIALECTS_MAX = 8, DIALECT_PLACES_MAX = 16 };
+enum { DIALECTS_MAX = 8, DIALECT_PLACES_MAX = 32 };
 
 /* Where the tables of each dialect stand, so that the dialect of a request is found by its path. */
 struct dialect_map {

@@ -12,6 +12,7 @@ void reply_done(struct router_reply *reply)
 {
     struct reply_stream *stream = reply->stream;
     buf_done(&reply->body);
+    shared_unref(reply->shared);
     fs_close(reply->file.file);
     tail_close(reply->log.tail);
     /* keep the memory for headers, but none of the headers */
@@ -43,6 +44,7 @@ static enum status make_success(struct req *req, struct router_reply *ret)
     if (kind == REPLY_NONE && reply->insist && req->dialect->tells_warnings)
         kind = REPLY_DATA; /* warnings need a body that carries them */
     bool silent = kind == REPLY_NONE;
+    ret->upgrade = req->files.upgrade;
     ret->http = reply->http != 0 ? reply->http : silent ? req->dialect->silent_http : 200;
     if (silent)
         return ST_OK;
@@ -58,6 +60,10 @@ static enum status make_success(struct req *req, struct router_reply *ret)
                            bytes_str(reply->encoding)) ||
          !reply_add_header(ret, req->arena, BYTES("Vary"), BYTES("Accept-Encoding"))))
         return ST_NOMEM;
+    if (reply->shared != NULL) {
+        ret->shared = shared_ref(reply->shared);
+        return ST_OK;
+    }
     ret->body = reply->data;
     reply->data = (struct buf){0};
     return ST_OK;
@@ -86,7 +92,7 @@ void reply_error(struct router_reply *ret, const struct dialect *dialect, enum s
     buf_clear(&ret->body);
     ret->http = http_of(dialect, st);
     ret->content_type = dialect->error_type;
-    dialect->put_error(reply_error_text(dialect, st, reason), &ret->body);
+    dialect->put_error(ret->http, reply_error_text(dialect, st, reason), &ret->body);
     if (buf_status(&ret->body) != ST_OK) {
         buf_done(&ret->body);
         ret->content_type = NULL;
@@ -144,7 +150,7 @@ enum status reply_encode(const struct router_reply *reply, struct buf *out)
     buf_add_u8(out, REPLY_FORMAT);
     buf_add_u16(out, (uint16_t)reply->http);
     buf_add_block(out, bytes_str(reply->content_type != NULL ? reply->content_type : ""));
-    buf_add_block(out, buf_bytes(&reply->body));
+    buf_add_block(out, reply_bytes(reply));
     return buf_status(out);
 }
 

@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_ROUTER_REQUEST_REPLY_H
 #define HOLDFAST_ROUTER_REQUEST_REPLY_H
 
+#include "base/shared.h"
 #include "router/request/req.h"
 
 enum {
@@ -29,6 +30,14 @@ struct reply_log {
     const _Atomic bool *leaving;
 };
 
+/* The owner of a connection after HTTP (http/upgrade.h), in the arena of the request. */
+struct http_taken;
+struct reply_upgrade {
+    /* The connection is this owner's, which sends `accept` first, the reply to the handshake.
+     * Called at most once, on the worker's thread; not if the client has gone. */
+    void (*take)(struct reply_upgrade *upgrade, struct http_taken *taken, struct bytes accept);
+};
+
 struct router_reply {
     /* ST_OK: this is a reply. Other values only for a forwarded request. ST_NOT_LEADER: the request
      * was not executed. ST_UNKNOWN_OUTCOME: the request may have been executed. */
@@ -36,13 +45,20 @@ struct router_reply {
     int http;                 /* HTTP status code */
     const char *content_type; /* NULL: no body */
     struct buf body;
-    struct reply_stream *stream; /* if set: gives the body instead of `body` */
-    struct reply_file file;      /* if set: holds the body instead of `body` */
-    struct reply_log log;        /* if set: the lines are the body instead of `body` */
+    struct shared *shared;         /* if set: has the body instead of `body` */
+    struct reply_stream *stream;   /* if set: gives the body instead of `body` */
+    struct reply_file file;        /* if set: holds the body instead of `body` */
+    struct reply_log log;          /* if set: the lines are the body instead of `body` */
+    struct reply_upgrade *upgrade; /* if set: takes the connection; there is no body */
     size_t n_headers;
     struct http_header
         *headers; /* in the request's arena; names and values lie there or are static */
 };
+/* The body that lies in memory. */
+static inline struct bytes reply_bytes(const struct router_reply *reply)
+{
+    return reply->shared != NULL ? shared_bytes(reply->shared) : buf_bytes(&reply->body);
+}
 /* Release the body, the file and the stream of a reply, and empty the reply. */
 void reply_done(struct router_reply *reply);
 /* Make room for more headers: for the first, and then for all. The arena is wiped after each
@@ -91,7 +107,7 @@ const char *reply_error_text(const struct dialect *dialect, enum status st,
                              const struct reason *reason);
 
 /* A number in the JSON of a reply: the version of the state that the request's commit makes, which
- * is known after the commit. The route has ROUTE_VERSION. JSON escapes this byte in every text, so
+ * is known after the commit. The route has INDEX_VERSION. JSON escapes this byte in every text, so
  * it stands for nothing else. */
 #define REPLY_VERSION "\001"
 /* Write `version` in place of each REPLY_VERSION of a body. ST_NOMEM: the body is unchanged. */

@@ -1,4 +1,5 @@
-#include "router/request/req.h"
+#include "auth/policy_list.h"
+#include "router/request/req_entity.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -42,14 +43,36 @@ static void drop_acl(struct req_cleanup *cleanup)
     acl_ref_drop(CONTAINER_OF(cleanup, struct held_acl, cleanup)->ref);
 }
 
+/* Add what the token has by its entity. A token of an entity that was deleted or is disabled allows
+ * nothing. */
+static enum status add_entity(struct req *req, const struct auth_token *token,
+                              struct acl_names *names)
+{
+    const struct identity *identity = req->identity;
+    ASSERT(token->entity_id[0] != '\0' && names->identity == NULL);
+    if (policy_list_is_root(&token->policies))
+        return ST_OK;
+    enum status st = ST_OK;
+    if (token != req->token || identity == NULL)
+        st = req_entity(req, token, &identity);
+    if (st == ST_DENIED) {
+        *names = (struct acl_names){.now_ms = req->now_ms};
+        return ST_OK;
+    }
+    TRY(st);
+    return req_entity_names(req, identity, names);
+}
+
 enum status req_acl(struct req *req, const struct auth_token *token, const struct acl **ret_acl)
 {
     ASSERT(req_in_txn(req));
     struct held_acl *held = arena_zalloc(req->arena, sizeof *held);
     if (held == NULL)
         return ST_NOMEM;
-    const struct acl_names names = {token->policies, token->policies_text, token->policies_hash,
-                                    req->now_ms};
+    struct acl_names names = {token->policies, token->policies_text, token->policies_hash,
+                              req->now_ms, NULL};
+    if (token->entity_id[0] != '\0')
+        TRY(add_entity(req, token, &names));
     TRY(acl_cache_get(req->acls, req->txn, req->ns, &names, &held->ref));
     held->cleanup.run = drop_acl;
     req_defer(req, &held->cleanup);
@@ -118,7 +141,7 @@ enum status req_watch_get(struct req *req, struct bytes key, struct state_value 
 struct text_writer req_reply_begin(struct req *req)
 {
     ASSERT(req->reply.kind == REPLY_NONE);
-    req->reply.kind = (req->route->flags & ROUTE_BARE) != 0 ? REPLY_BARE : REPLY_DATA;
+    req->reply.kind = req->route->form == FORM_BARE ? REPLY_BARE : REPLY_DATA;
     return (struct text_writer){.out = &req->reply.data};
 }
 
@@ -151,7 +174,7 @@ enum status req_reply(struct req *req, const void *out)
 
 struct text_writer req_reply_auth_begin(struct req *req)
 {
-    ASSERT((req->route->flags & ROUTE_BARE) == 0 && req->reply.auth.len == 0);
+    ASSERT(req->route->form != FORM_BARE && req->reply.auth.len == 0);
     req->reply.kind = REPLY_DATA;
     return (struct text_writer){.out = &req->reply.auth};
 }
@@ -178,7 +201,7 @@ enum status req_reply_keys(struct req *req, const char *const *keys, size_t n)
 
 void req_reply_json(struct req *req, struct bytes object)
 {
-    ASSERT(req->reply.kind == REPLY_NONE && (req->route->flags & ROUTE_BARE) == 0);
+    ASSERT(req->reply.kind == REPLY_NONE && req->route->form != FORM_BARE);
     req->reply.kind = REPLY_DATA;
     req->reply.borrowed = object;
 }
@@ -261,4 +284,23 @@ void req_defer(struct req *req, struct req_cleanup *cleanup)
     ASSERT(cleanup->run != NULL);
     cleanup->next = req->cleanups;
     req->cleanups = cleanup;
+}
+
+void req_skip_outside(struct req *req)
+{
+    ASSERT(req_in_txn(req) && req->route->outside != NULL);
+    req->steps.skip_outside = true;
+}
+
+void req_keep(struct req *req)
+{
+    ASSERT(req_in_txn(req));
+    req->steps.kept = state_mark(req->txn);
+    req->steps.keeps = true;
+}
+
+void req_finish_again(struct req *req)
+{
+    ASSERT(req_in_txn(req) && req->route->finish != NULL);
+    req->steps.again = true;
 }

@@ -11,13 +11,13 @@
 #include "auth/token.h"
 #include "mount/mount.h"
 #include "router/request/block.h"
+#include "router/request/req_steps.h"
 #include "router/table/route.h"
 
-struct fs_file;
 struct lease_quotas;
 struct router;
 struct router_host;
-struct tail;
+struct shared;
 struct wrapping;
 
 enum { REQ_WARNINGS_MAX = 8, REQ_SCAN_MAX = 100000, REQ_DETAILS_MAX = 10000 };
@@ -42,9 +42,11 @@ struct req_reply {
     enum reply_kind kind;
     int http;                 /* HTTP status; 0: 200, or 204 without a body */
     const char *content_type; /* type of the body of REPLY_RAW */
+    const char *next_page;    /* where a list goes on, for the dialect's header; NULL: at its end */
     const char *encoding;     /* REPLY_RAW: how the body is compressed; NULL: not compressed */
     struct buf data;
     struct bytes borrowed; /* used instead of `data`: JSON in the arena */
+    struct shared *shared; /* REPLY_RAW: used instead of `data`; borrowed from a cache */
     const char *lease_id;  /* NULL: no lease is given; req_lease.h */
     bool renewable;        /* whether the lease may be renewed */
     int64_t lease_duration_s;
@@ -54,25 +56,10 @@ struct req_reply {
     struct buf auth;    /* the member `auth` of the envelope; empty: null */
     int64_t wrap_ttl_s; /* set by req_wrap, with `wrap_jwt`; 0: the client decides */
     bool wrap_jwt;
-    const struct wrapping *wrapping; /* the client gets this token instead; NULL: not wrapped */
-    /* Of the token in `auth`; NULL and 0: there is none. */
-    const char *accessor, *display_name;
+    const struct wrapping *wrapping;     /* the client gets this token instead; NULL: not wrapped */
+    const char *accessor, *display_name; /* of the token in `auth`; NULL: there is none */
     int64_t issued_ms;
     struct req_leases leases;
-};
-
-/* Files and followers that a route's `outside` gets and returns. `outside` runs when there is no
- * transaction any more. */
-struct req_files {
-    struct fs_file *upload; /* file with the body of a ROUTE_UPLOAD; the router closes it */
-    uint64_t upload_bytes;
-    /* file that becomes the body of the reply; the router takes and closes it */
-    struct fs_file *reply;
-    uint64_t reply_bytes;
-    const char *reply_type;
-    /* follower of the log whose lines become the body of the reply, of the type `reply_type`; the
-     * router takes and closes it */
-    struct tail *tail;
 };
 
 struct req {
@@ -85,27 +72,29 @@ struct req {
     const struct dialect *dialect; /* dialect of the request */
     enum token_kind token_kind;    /* of the dialect: tokens that the request may use */
     const struct route *route;
+    const struct route *likely; /* the row as guessed before `route`; NULL: no guess */
     const struct route_api *api;
-    /* mount that serves the request, valid until the transaction ends; NULL at fixed paths */
-    const struct mount *mount;
-    const struct auth_token *token;  /* valid until the reply is sent; NULL: no token */
-    struct token_ref *token_ref;     /* cache entry with `token`; NULL: `token` is in the arena */
+    const struct mount *mount;      /* serves it, until the transaction ends; NULL at fixed paths */
+    const struct auth_token *token; /* valid until the reply is sent; NULL: no token */
+    struct token_ref *token_ref;    /* cache entry with `token`; NULL: `token` is in the arena */
     const struct auth_token *caller; /* `token`, for auth_scope; NULL: `txn` did not read the token,
                                         or this request may be its last use */
+    const struct identity *identity; /* entity of the token; NULL: none, or the txn has ended */
     const struct acl *acl;           /* rights of the token; NULL without a token */
     struct acl_cache *acls;          /* ACL cache of the worker, for tokens of token_kind */
     struct bytes bearer;             /* the token as the client sent it */
     const char *peer;                /* address and port of the client */
     const _Atomic bool *left;        /* router_request.left */
-    const char *member;  /* name of the member that makes this request for itself; NULL: a client */
-    struct bytes accept; /* header Accept, for ROUTE_OPEN_METRICS alone; data NULL: absent */
-    struct bytes accept_encoding;      /* header Accept-Encoding, for ROUTE_TOKEN_OPTIONAL alone */
-    struct openapi_cache *docs;        /* OpenAPI cache of the worker */
-    struct token_cache *tokens;        /* token cache of the worker; NULL: none */
-    struct mount_cache *mounts;        /* mount cache of the worker */
-    struct lease_quotas *lease_quotas; /* quotas of leases as the worker knows them */
-    const char *ns;                    /* id of the request's namespace */
-    const char *request_id;            /* UUID of the request */
+    const char *member; /* name of the member that makes this request for itself; NULL: a client */
+    struct bytes accept, accept_encoding; /* headers, for WHO_LISTENER, for WHO_OPTIONAL alone */
+    struct bytes authority, user_agent;   /* headers Host, User-Agent, if the dialect reads them */
+    struct openapi_cache *docs;           /* OpenAPI cache of the worker */
+    struct token_cache *tokens;           /* token cache of the worker; NULL: none */
+    struct identity_cache *identities;    /* entity cache of the worker */
+    struct mount_cache *mounts;           /* mount cache of the worker */
+    struct lease_quotas *lease_quotas;    /* quotas of leases as the worker knows them */
+    const char *ns;                       /* id of the request's namespace */
+    const char *request_id;               /* UUID of the request */
     /* The method that the request means: METHOD_LIST also for GET ?list=true, METHOD_SCAN also for
      * GET ?scan=true, METHOD_OPTIONS for ?help=1. */
     enum http_method method;
@@ -114,6 +103,7 @@ struct req {
     const struct text_value *query; /* the query: an object, never NULL */
     struct route_params params;
     const void *body; /* the body, decoded by the route's schema */
+    struct req_steps steps;
     void *prepared;   /* result of `prepare`, in the arena; kept when the handler runs again */
     int64_t now_ms;   /* cluster time of the request */
     uint16_t feature; /* feature level of the cluster */
@@ -121,8 +111,7 @@ struct req {
     enum req_mode mode;      /* of a read; set by the dialect */
     uint32_t max_stale_ms;   /* with REQ_STALE: an older state is not enough; 0: any is */
     struct bytes ns_unknown; /* a name of a namespace that there is not; empty: `ns` is set */
-    /* The index of the result: the greatest of the keys and prefixes that the handler watches. 0:
-     * the handler watches none. */
+    /* greatest index of what the handler watches; of an INDEX_VERSION write its version; 0: none */
     uint64_t index;
     int64_t wrap_ttl_s; /* how long the wrapped reply is kept; 0: the reply is not wrapped */
     bool wrap_jwt;      /* if the reply is wrapped: the client asks for a JSON Web Token */
@@ -137,10 +126,8 @@ struct req {
     /* The members below are for the router alone. */
     const struct policy_rule *rule; /* allows the path; lives as long as `acl`; NULL: not needed */
     struct req_cleanup *cleanups;
-    struct bytes rest; /* the path below the API or mount */
-    /* The path by which policies and quotas know the request, if `path` is another spelling of it.
-     * Else empty. */
-    struct bytes rule_path;
+    struct bytes rest;          /* the path below the API or mount */
+    struct bytes rule_path;     /* another spelling of `path`, by which rules know it; else empty */
     enum status matched;        /* result of matching the tables */
     bool help;                  /* ?help=1: the client asks for help about the path */
     bool help_open;             /* every valid token may ask for help about the path */
@@ -183,7 +170,7 @@ NODISCARD enum status req_put_object(struct req *req, struct bytes key);
  * otherwise, so a handler can end with one of them. */
 
 /* Reply with a struct of the route's reply schema, in an envelope unless the route has
- * ROUTE_BARE. */
+ * FORM_BARE. */
 NODISCARD enum status req_reply(struct req *req, const void *out);
 /* Begin to write the data, or the body without an envelope, by hand: one JSON object. End with
  * req_reply_end. */
@@ -196,18 +183,17 @@ NODISCARD enum status req_reply_auth_end(struct req *req);
 /* Reply with the data of a listing, {"keys": […]}. ST_NOT_FOUND: `n` is 0. */
 NODISCARD enum status req_reply_keys(struct req *req, const char *const *keys, size_t n);
 /* Reply with the names below the whole key `prefix`, which ends in '/'. A folder is listed once, as
- * "folder/". The parameter `after` of the query skips the names up to that name; the parameter
- * `limit` bounds their number. A SCAN lists every key below the prefix, REQ_SCAN_MAX at most; if
- * there are more, a warning says how to go on. ST_NOT_FOUND: there are no names. ST_INVALID: the
- * limit is no number. Else as state_scan. */
+ * "folder/". `after` in the query skips the names up to that name; `limit` bounds their number. A
+ * SCAN lists every key below the prefix, REQ_SCAN_MAX at most; if there are more, a warning says
+ * how to go on. ST_NOT_FOUND: there are no names. ST_INVALID: limit is no number. Else as
+ * state_scan. */
 NODISCARD enum status req_reply_listing(struct req *req, struct bytes prefix);
-/* Names that are not those below one prefix, for req_reply_names. `next` gives the next name, which
- * lives until the next call. ST_NOT_FOUND: there are no more. Any other status ends the listing. */
+/* Names of any source, for req_reply_names. `next` gives the next name, which lives until the next
+ * call. ST_NOT_FOUND: there are no more. Any other status ends the listing. */
 struct req_names {
     enum status (*next)(struct req *req, struct req_names *names, struct bytes *ret_name);
 };
-/* As req_reply_listing, with the names that the caller gives in their order: those behind the
- * parameter `after`. */
+/* As req_reply_listing, with the names behind `after` that the caller gives, in their order. */
 NODISCARD enum status req_reply_names(struct req *req, struct req_names *names);
 /* Begin to walk over the keys of `prefix` behind the parameter `after`. As state_scan; ST_INVALID:
  * `after` is given more than once, or too long. */
@@ -218,14 +204,14 @@ NODISCARD enum status req_scan_after(struct req *req, struct bytes prefix, struc
 NODISCARD enum status req_reply_details(struct req *req, struct bytes prefix,
                                         enum status (*put)(struct req *req, struct bytes key,
                                                            struct text_writer *w));
-/* Reply with one JSON object as the data; `object` lies in the arena and is not copied. */
+/* Reply with one JSON object as the data. It lies in the arena and is not copied. */
 void req_reply_json(struct req *req, struct bytes object);
 /* Reply with a whole body that is not JSON. `body` is copied. */
 NODISCARD enum status req_reply_raw(struct req *req, const char *content_type, struct bytes body);
 /* Add a warning to the reply. A reply without a body gets a body for the warning. Warnings above
  * REQ_WARNINGS_MAX are dropped. */
 __attribute__((format(printf, 2, 3))) void req_warn(struct req *req, const char *format, ...);
-/* Add a warning. The warning is dropped if the reply otherwise has no body. */
+/* Add a warning, unless the reply otherwise has no body. */
 __attribute__((format(printf, 2, 3))) void req_note(struct req *req, const char *format, ...);
 /* Check that the cluster has the feature level that the handler needs. ST_BUSY, with an error that
  * names the members whose build is older. */

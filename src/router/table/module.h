@@ -62,6 +62,9 @@ struct module {
     size_t n_logins;
     const struct module_mount *mounts;
     size_t n_mounts;
+    /* Stages what a new cluster has of this module, in the transaction of the initialisation, while
+     * the node is still sealed. NULL: nothing. */
+    enum status (*initialise)(struct req *req);
     const char *const *reserved; /* first segments of paths where clients mount nothing */
     size_t n_reserved;
     const struct lease_kind *const *leases; /* kinds of leases that its engines give */
@@ -129,17 +132,11 @@ static inline const struct route_api *module_next_api(const struct module_list *
  * ends in '/' holds every path below it. Any other prefix holds only itself. With `help` a prefix
  * also holds itself with a '/' at its end, or without. */
 bool module_stands_at(const struct route_api *api, struct bytes path, bool help);
-/* The API of the dialect at a fixed path; NULL: mounts serve the path. */
-const struct route_api *module_find_fixed(const struct module_list *list,
-                                          const struct dialect *dialect, struct bytes path,
-                                          bool help);
 /* The auth method of a type; NULL: there is none. */
 const struct module_login *module_find_login(const struct module_list *list, const char *type);
 /* Whether a mount belongs to an auth method. */
 bool module_is_auth(const struct mount *mount);
-/* The tables of a mount's engine or auth method. NULL: this program has no such engine or
- * method. */
-const struct route_api *module_find_engine(const struct module_list *list,
-                                           const struct mount *mount);
+/* Whether an API serves the paths below a mount. */
+bool module_serves(const struct route_api *api, const struct mount *mount);
 
 #endif

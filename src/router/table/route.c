@@ -9,19 +9,39 @@ static bool is_word(uint8_t c)
 }
 
 /* Whether a segment has word characters only, and inside also '-' and '.'. */
-bool route_is_name(struct bytes segment)
+static bool is_name(struct bytes segment, bool at)
 {
     if (segment.len == 0 || !is_word(segment.data[0]) || !is_word(segment.data[segment.len - 1]))
         return false;
     for (size_t i = 0; i < segment.len; i++)
-        if (!is_word(segment.data[i]) && segment.data[i] != '-' && segment.data[i] != '.')
+        if (!is_word(segment.data[i]) && segment.data[i] != '-' && segment.data[i] != '.' &&
+            (segment.data[i] != '@' || !at))
             return false;
     return true;
+}
+
+bool route_is_name(struct bytes segment)
+{
+    return is_name(segment, false);
+}
+
+/* Whether the pattern's segment is ":name@". */
+static bool is_wide(struct bytes want)
+{
+    ASSERT(want.len > 1 && want.data[0] == ':');
+    return want.data[want.len - 1] == '@';
+}
+
+bool route_takes_name(struct bytes want, struct bytes segment)
+{
+    return is_name(segment, is_wide(want));
 }
 
 static enum status param_add(struct route_params *params, struct arena *arena, struct bytes name,
                              struct bytes value)
 {
+    if (arena == NULL) /* the caller only asks whether the pattern fits */
+        return ST_OK;
     ASSERT(params->n < ROUTE_PARAMS_MAX);
     const char *text = arena_str(arena, value);
     if (text == NULL)
@@ -68,29 +88,31 @@ static enum status fit_before(const char *pattern, const char *tail, const char 
                      bytes_of(path, len - tail_len));
 }
 
-/* Match a pattern. ST_OK, ST_NOT_FOUND or ST_NOMEM. A slash at the end of the path matters only to
- * "*path". */
-static enum status fit(const char *pattern, const char *path, struct arena *arena,
-                       struct route_params *ret_params)
+enum status route_fit(const char *pattern, const char *path, struct arena *arena,
+                      struct route_params *ret_params)
 {
     ret_params->n = 0;
     for (;;) {
-        if (*pattern != '*' && *pattern != ':' && *pattern != '\0') {
+        bool rest = route_is_rest(pattern);
+        if (!rest && *pattern != ':' && *pattern != '\0') {
             if (!skip_literal(&pattern, &path)) /* rules out most rows */
                 return ST_NOT_FOUND;
             continue;
         }
-        const char *tail = *pattern == '*' ? strchr(pattern, '/') : NULL;
+        const char *tail = rest ? strchr(pattern, '/') : NULL;
         if (tail != NULL)
             return fit_before(pattern, tail, path, arena, ret_params);
-        if (*pattern == '*')
+        if (*pattern == '+' && *path == '\0')
+            return ST_NOT_FOUND;
+        if (rest)
             return param_add(ret_params, arena, bytes_str(pattern + 1), bytes_str(path));
         struct bytes want = segment_at(pattern), have = segment_at(path);
         if (want.len == 0 || have.len == 0)
             return want.len == have.len ? ST_OK : ST_NOT_FOUND;
-        if (!route_is_name(have))
+        if (!route_takes_name(want, have))
             return ST_NOT_FOUND;
-        TRY(param_add(ret_params, arena, bytes_from(want, 1), have));
+        TRY(param_add(ret_params, arena, bytes_of(want.data + 1, want.len - 1 - is_wide(want)),
+                      have));
         pattern += want.len + (pattern[want.len] == '/');
         path += have.len + (path[have.len] == '/');
     }
@@ -98,7 +120,7 @@ static enum status fit(const char *pattern, const char *path, struct arena *aren
 
 bool route_takes(const struct route *route, enum http_method method)
 {
-    if ((route->flags & ROUTE_ABSENT) != 0)
+    if (route->kind == ROW_ABSENT)
         return method != METHOD_OPTIONS;
     if (method == METHOD_PUT && route->method != METHOD_PUT)
         method = METHOD_POST;
@@ -109,7 +131,7 @@ bool route_takes(const struct route *route, enum http_method method)
     return route->method == method;
 }
 
-static unsigned methods_of(const struct route *route)
+unsigned route_methods(const struct route *route)
 {
     unsigned methods = 1u << route->method;
     if (route->method == METHOD_POST)
@@ -119,44 +141,6 @@ static unsigned methods_of(const struct route *route)
     if ((route->flags & ROUTE_SCANS) != 0)
         methods |= 1u << METHOD_SCAN;
     return methods;
-}
-
-/* Match a path as `fit` does, and apply the flags of the row to the path. */
-static enum status row_fit(const struct route *route, const char *path, struct arena *arena,
-                           struct route_params *ret_params)
-{
-    TRY(fit(route->path, path, arena, ret_params));
-    bool nothing = ret_params->n != 0 && ret_params->items[ret_params->n - 1].value[0] == '\0';
-    return nothing && (route->flags & ROUTE_SOME) != 0 ? ST_NOT_FOUND : ST_OK;
-}
-
-enum status route_match(const struct route_api *api, enum http_method method, struct bytes path,
-                        struct arena *arena, const struct route **ret_route,
-                        struct route_params *ret_params, struct route_others *ret_others)
-{
-    const struct route *route;
-    struct route_others proper = {.open = true}, astray = {.open = true};
-    ASSERT(path.data[path.len] == 0);
-    *ret_others = (struct route_others){0};
-    for (struct route_walk walk = {0}; (route = route_next(api, &walk)) != NULL;) {
-        if ((route->flags & (ROUTE_ASTRAY | ROUTE_ABSENT)) != 0 && proper.methods != 0)
-            continue;
-        enum status st = row_fit(route, (const char *)path.data, arena, ret_params);
-        if (st == ST_NOT_FOUND)
-            continue;
-        TRY(st);
-        if (route_takes(route, method)) {
-            *ret_route = route;
-            return ST_OK;
-        }
-        struct route_others *others = (route->flags & ROUTE_ASTRAY) != 0 ? &astray : &proper;
-        others->methods |= methods_of(route);
-        others->open = others->open && route->auth == AUTH_NONE;
-    }
-    if (proper.methods == 0 && astray.methods == 0)
-        return ST_NOT_FOUND;
-    *ret_others = proper.methods != 0 ? proper : astray;
-    return ST_UNSUPPORTED;
 }
 
 void route_methods_text(unsigned methods, char ret_text[ROUTE_METHODS_TEXT])
@@ -180,7 +164,7 @@ unsigned route_caps(const struct route *route, enum http_method method)
         [METHOD_SCAN] = CAP_SCAN,   [METHOD_POST] = CAP_UPDATE,   [METHOD_PUT] = CAP_UPDATE,
         [METHOD_PATCH] = CAP_PATCH, [METHOD_DELETE] = CAP_DELETE,
     };
-    bool any = method == METHOD_SCAN || (route->flags & ROUTE_ABSENT) != 0;
+    bool any = method == METHOD_SCAN || route->kind == ROW_ABSENT;
     unsigned caps = route->caps != 0 ? route->caps : implied[any ? method : route->method];
     ASSERT(caps != 0);
     return caps | ((route->flags & ROUTE_SUDO) != 0 ? CAP_SUDO : 0u);
@@ -188,6 +172,6 @@ unsigned route_caps(const struct route *route, enum http_method method)
 
 bool route_is_of_secondary(const struct route *route)
 {
-    bool about_node = (route->flags & ROUTE_NODE) != 0 && route->auth == AUTH_NONE;
-    return about_node || (route->flags & (ROUTE_SECONDARY | ROUTE_DR_TOKEN)) != 0;
+    bool about_node = route->place == PLACE_NODE && route_is_open(route);
+    return about_node || route->who == WHO_DR_TOKEN || (route->when & WHEN_SECONDARY) != 0;
 }

@@ -4,88 +4,23 @@
  * end. In a pattern
  *
  *   :name       takes one segment that is a name: letters, digits, '_', inside also '-' and '.'
+ *   :name@      as :name, inside also '@': for an engine whose names are those of users
  *   *path       at the end takes the rest of the path, which may be empty and may end in '/'
+ *   +path       as *path, for a rest that is not empty
  *   *path/tune  takes one segment or more, and then the literal
  *
- * The first row whose pattern and method fit serves the request. */
+ * The most literal of the patterns that fit serves the request (route_index.h). */
 #ifndef HOLDFAST_ROUTER_TABLE_ROUTE_H
 #define HOLDFAST_ROUTER_TABLE_ROUTE_H
 
 #include "auth/policy.h"
 #include "http/http.h"
+#include "router/table/route_columns.h"
 #include "text/schema.h"
 
 struct dialect;
 struct req;
-
-enum route_auth {
-    AUTH_TOKEN, /* needs a token that has `caps` on the path */
-    AUTH_NONE,  /* needs no token */
-};
-
-enum route_flag {
-    /* A route about this node: served here and never forwarded. With AUTH_NONE there is no
-     * transaction, so a sealed node serves the route too. */
-    ROUTE_NODE = 1 << 0,
-    ROUTE_BARE = 1 << 1,   /* the reply is the whole body, without an envelope */
-    ROUTE_ACTIVE = 1 << 2, /* runs on the active node, even if it only reads */
-    ROUTE_SUDO = 1 << 3,   /* needs CAP_SUDO too */
-    /* Runs on the leader of the log, even if the cluster is not initialised or is sealed. */
-    ROUTE_LEADER = 1 << 4,
-    /* A POST that stages nothing and is served where it arrives. */
-    ROUTE_READS = 1 << 5,
-    ROUTE_HEAD = 1 << 6,            /* a GET that also serves HEAD */
-    ROUTE_TOP_LEVEL = 1 << 7,       /* the envelope repeats the members of data */
-    ROUTE_OPEN_METRICS = 1 << 8,    /* needs no token if the listener says so */
-    ROUTE_FREE_BODY = 1 << 9,       /* takes fields that its schema does not know */
-    ROUTE_ANY_TOKEN = 1 << 10,      /* every valid token is enough; the handler checks more */
-    ROUTE_TOKEN_OPTIONAL = 1 << 11, /* needs no token, but a token that is sent must be valid */
-    ROUTE_LONG = 1 << 12,           /* the listener's request_ms does not bound it */
-    /* The body is written into a file, after the handler and before `outside`; it has no fields.
-     * The route stages nothing, and may take long. */
-    ROUTE_UPLOAD = 1 << 13,
-    ROUTE_OPERATOR = 1 << 14, /* served during maintenance, as ROUTE_NODE is */
-    /* Serves requests that no other row takes, of any method, with an error that names the right
-     * path. */
-    ROUTE_ASTRAY = 1 << 15,
-    ROUTE_SCANS = 1 << 17, /* a LIST that also serves SCAN: every key below the folder */
-    /* "*name" is a policy's name: authorise by the policy, whatever the spelling */
-    ROUTE_POLICY = 1 << 16,
-    /* With AUTH_NONE: part of a ceremony with key shares. The handler sees the token of a request
-     * whose token may do this. Other requests are anonymous: a listener may refuse them
-     * (authenticated_ceremonies), and their rate is limited. */
-    ROUTE_CEREMONY = 1 << 18,
-    ROUTE_SOME = 1 << 19, /* "*path" takes at least one segment */
-    /* A path of the upstream product that is not built. Serves requests of any method that no other
-     * row takes. The reply to a token with a right on the path is 501 with the row's help. */
-    ROUTE_ABSENT = 1 << 20,
-    /* With ROUTE_ACTIVE: without a quorum, the node that the client asked serves the request. */
-    ROUTE_LOCAL = 1 << 21,
-    /* With ROUTE_NODE: served while initial members are awaited. */
-    ROUTE_UNINITIALIZED = 1 << 22,
-    ROUTE_GIVES_TOKEN = 1 << 23, /* the reply is a token, in the envelope's `auth` */
-    /* A read that also tells about this node: confirmed as every read, and never forwarded. */
-    ROUTE_STAYS = 1 << 24,
-    /* A probe that shows no stored data: audit devices do not record its requests. */
-    ROUTE_UNRECORDED = 1 << 25,
-    /* A GET whose result has an index (req_watch_key): a client may wait for a newer result. */
-    ROUTE_BLOCKING = 1 << 26,
-    /* A write whose reply tells the version of its commit (REPLY_VERSION). */
-    ROUTE_VERSION = 1 << 27,
-    ROUTE_COLLECTION = 1 << 28, /* the reply is a list; in a namespace that there is not, empty */
-    /* Served by a DR secondary too, and by a superseded primary. */
-    ROUTE_SECONDARY = 1 << 29,
-    /* As ROUTE_SECONDARY; on a DR secondary the body's `dr_operation_token` takes the place of the
-     * client's token (req_dr.h). */
-    ROUTE_DR_TOKEN = 1 << 30,
-};
-
-/* The right that a route of a dialect with `authorise` asks for. The dialect defines the numbers.
- */
-struct route_permission {
-    const char *text; /* "acl:read" */
-    uint8_t resource, level;
-};
+struct router_host;
 
 struct route {
     /* METHOD_POST takes PUT too, METHOD_PUT takes no POST. METHOD_LIST takes GET ?list=true,
@@ -116,20 +51,34 @@ struct route {
      * It is not authorised again, req->acl is NULL.
      *
      * `prepare` and `outside` have no transaction, mount or ACL. One of handler, `outside` and
-     * `finish` makes the reply. A node that forwards a request does not know the route of an
-     * engine, and may send the request twice. If the `outside` of an engine's route must not be
-     * repeated, its transaction must therefore stage a write (PROTOCOL R14). */
+     * `finish` makes the reply; `outside` only where there is no `finish`. A node that forwards a
+     * request whose row has `outside` sends it once: if the reply is lost, the client hears that
+     * the outcome is unknown (PROTOCOL R14). The functions of req_steps.h change the course. */
     enum status (*prepare)(struct req *req);
     enum status (*outside)(struct req *req);
     enum status (*finish)(struct req *req);
+    /* For INPUT_UPLOAD: the longest body. NULL: as long as a snapshot may be. */
+    uint64_t (*upload_bytes_max)(const struct router_host *host);
     /* `outside` ends when the client has gone (req_left.h). A node that forwards the request lets
      * the active node know. */
     bool ends_with_client;
-    enum route_auth auth;
-    const struct route_permission *permission; /* for a dialect with `authorise`; else NULL */
-    unsigned caps;    /* bits of enum cap; 0: the capability that the method implies */
-    unsigned flags;   /* bits of enum route_flag */
-    uint16_t feature; /* feature level of the cluster that the route needs; 0: any */
+    /* `prepare` and `outside` may take seconds of a CPU: they run on LANE_SLOW, so that other
+     * requests do not wait for them. */
+    bool is_slow;
+    enum route_place place;
+    enum route_who who;
+    unsigned when; /* bits of enum route_when */
+    enum route_form form;
+    enum route_input input;
+    enum route_indexed index;
+    enum route_kind kind;
+    unsigned flags; /* bits of enum route_flag */
+    unsigned caps;  /* bits of enum cap; 0: the capability that the method implies */
+    /* The path by which policies and quotas know the request, if the client may spell it in several
+     * ways: sets req->rule_path. ST_NOMEM. NULL: the path as the client sent it. */
+    enum status (*rule_path)(struct req *req);
+    const void *of_dialect; /* facts for the row's dialect alone; NULL: none */
+    uint16_t feature;       /* feature level of the cluster that the route needs; 0: any */
     /* The noun for the body in errors about its form: "Policy". NULL: errors name no noun, and the
      * body may be missing. */
     const char *noun;
@@ -153,7 +102,9 @@ struct route_table {
 struct route_api {
     /* Dialect of the clients at a fixed path. NULL for an engine: mounts have one dialect. */
     const struct dialect *dialect;
-    const char *prefix; /* as "sys/"; without '/' at the end for one path; NULL for an engine */
+    /* as "sys/"; without '/' at the end for one path; "" for every path below the root of the
+     * dialect; NULL for an engine */
+    const char *prefix;
     /* for an API of one path: the path by which rules know it; NULL: its own path */
     const char *alias_of;
     const char *type; /* "system": shown as mount_type */
@@ -217,25 +168,49 @@ struct route_others {
     bool open;        /* no row with one of these methods needs a token */
 };
 
-/* Find the row for a method and a zero-terminated path. ST_NOT_FOUND: no pattern fits.
- * ST_UNSUPPORTED: a pattern fits, but not with this method; *ret_others has the methods, and is
- * empty otherwise. ST_NOMEM. */
-NODISCARD enum status route_match(const struct route_api *api, enum http_method method,
-                                  struct bytes path, struct arena *arena,
-                                  const struct route **ret_route, struct route_params *ret_params,
-                                  struct route_others *ret_others);
+/* Match a pattern. A slash at the end of the path matters only to "*path" and "+path". The captured
+ * texts lie in `arena`; NULL: nothing is captured. ST_NOT_FOUND; ST_NOMEM. */
+NODISCARD enum status route_fit(const char *pattern, const char *path, struct arena *arena,
+                                struct route_params *ret_params);
+
+/* The methods of a row, a bit (1 << METHOD_…) for each. */
+unsigned route_methods(const struct route *route);
 
 /* Whether a row serves requests that use the method. */
 bool route_takes(const struct route *route, enum http_method method);
 
 /* Whether ":name" takes the segment. */
 bool route_is_name(struct bytes segment);
+/* Whether `want`, the segment ":name" or ":name@" of a pattern, takes the segment. */
+bool route_takes_name(struct bytes want, struct bytes segment);
 
 /* Write the methods of route_others.methods, "GET, LIST, PUT". */
 void route_methods_text(unsigned methods, char ret_text[ROUTE_METHODS_TEXT]);
 
 /* The capabilities that a row asks for; by default the capabilities that the method implies. */
 unsigned route_caps(const struct route *route, enum http_method method);
+
+/* Whether the router asks for no token. */
+static inline bool route_is_open(const struct route *route)
+{
+    return route->who == WHO_ANYONE || route->who == WHO_CEREMONY;
+}
+
+/* Whether every valid token may send the request. */
+static inline bool route_takes_any_token(const struct route *route)
+{
+    return route_is_open(route) || route->who == WHO_ANY_TOKEN || route->who == WHO_OPTIONAL;
+}
+
+/* Whether a pattern begins with "*name" or "+name". */
+static inline bool route_is_rest(const char *pattern)
+{
+    return *pattern == '*' || *pattern == '+';
+}
+
+/* Check that a row makes sense: its columns, steps and pattern fit together. ST_INVALID with the
+ * reason: the row is a mistake of its author. */
+NODISCARD enum status route_check(const struct route *route, struct reason *why);
 
 /* Whether the nodes of a DR secondary serve the row: rows about the node that need no token, and
  * those of disaster recovery. */

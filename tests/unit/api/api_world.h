@@ -13,7 +13,7 @@ static char root[64]; /* the first token, also where a test gives w.token anothe
 
 static inline int open_fresh(void **ctx)
 {
-    static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+    static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                    &kv_module};
     (void)ctx;
     world_open(&w, modules, ARRAY_LEN(modules));

@@ -21,7 +21,7 @@
 
 static inline int open_registry(void **ctx)
 {
-    static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+    static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                    &registry_module, &kv_module};
     (void)ctx;
     registry_settings_set(&(struct registry_settings){.acl = true, .datacenter = "dc1"});

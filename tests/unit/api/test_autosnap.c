@@ -1,17 +1,17 @@
 /* Snapshots by a schedule: what a configuration may be, and when the next snapshot is due. */
 #include "api/api_world.h"
 
-#include "api/sys/raft/sys_autosnap.h"
+#include "api/members/members_autosnap.h"
 
 #define CONFIG "/v1/sys/storage/raft/snapshot-auto/config/"
 #define STATUS "/v1/sys/storage/raft/snapshot-auto/status/"
 
-static const struct sys_autosnap good = {.file_prefix = "a",
-                                         .path_prefix = "/tmp",
-                                         .storage_type = "local",
-                                         .interval = 10,
-                                         .retain = 1,
-                                         .local_max_space = 1};
+static const struct members_autosnap good = {.file_prefix = "a",
+                                             .path_prefix = "/tmp",
+                                             .storage_type = "local",
+                                             .interval = 10,
+                                             .retain = 1,
+                                             .local_max_space = 1};
 
 static void a_configuration_is_kept_and_changed_by_field(void **ctx)
 {
@@ -58,7 +58,7 @@ static void each_field_has_bounds(void **ctx)
 {
     (void)ctx;
     struct reason why;
-    struct sys_autosnap c = good;
+    struct members_autosnap c = good;
     char prefix[SNAPSHOT_PREFIX_MAX + 2] = {0};
     char path[AUTOSNAP_PATH_MAX + 2] = {0};
     memset(prefix, 'p', SNAPSHOT_PREFIX_MAX);
@@ -69,10 +69,10 @@ static void each_field_has_bounds(void **ctx)
     c.interval = AUTOSNAP_INTERVAL_MAX_S;
     c.retain = AUTOSNAP_RETAIN_MAX;
     c.local_max_space = INT64_MAX;
-    assert_status(sys_autosnap_check(&c, &why), ST_OK);
+    assert_status(members_autosnap_check(&c, &why), ST_OK);
     prefix[SNAPSHOT_PREFIX_MAX] = 'p';
     path[AUTOSNAP_PATH_MAX] = 'p';
-    struct sys_autosnap bad[] = {good, good, good, good, good, good, good, good, good, good};
+    struct members_autosnap bad[] = {good, good, good, good, good, good, good, good, good, good};
     static const char *const fields[] = {
         "file_prefix", "file_prefix", "file_prefix",  "path_prefix", "path_prefix",
         "path_prefix", "interval",    "storage_type", "retain",      "local_max_space"};
@@ -88,7 +88,7 @@ static void each_field_has_bounds(void **ctx)
     bad[8].retain = AUTOSNAP_RETAIN_MAX + 1;
     bad[9].local_max_space = 0;
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        assert_status(sys_autosnap_check(&bad[i], &why), ST_INVALID);
+        assert_status(members_autosnap_check(&bad[i], &why), ST_INVALID);
         assert_int_equal(strncmp(why.text, fields[i], strlen(fields[i])), 0);
     }
 }
@@ -96,18 +96,18 @@ static void each_field_has_bounds(void **ctx)
 static void two_configurations_do_not_share_files(void **ctx)
 {
     (void)ctx;
-    struct sys_autosnap other = good;
-    assert_true(sys_autosnap_collide(&good, &other));
+    struct members_autosnap other = good;
+    assert_true(members_autosnap_collide(&good, &other));
     other.path_prefix = "/tmp//";
-    assert_true(sys_autosnap_collide(&good, &other));
+    assert_true(members_autosnap_collide(&good, &other));
     other.path_prefix = "/tmp/a";
-    assert_false(sys_autosnap_collide(&good, &other));
+    assert_false(members_autosnap_collide(&good, &other));
     other = good;
     other.file_prefix = "b";
-    assert_false(sys_autosnap_collide(&good, &other));
+    assert_false(members_autosnap_collide(&good, &other));
 }
 
-static struct sys_autosnap_status begun_at(struct sys_autosnap_status s, int64_t ms)
+static struct members_autosnap_status begun_at(struct members_autosnap_status s, int64_t ms)
 {
     s.running = true;
     s.begun_ms = ms;
@@ -118,17 +118,17 @@ static struct sys_autosnap_status begun_at(struct sys_autosnap_status s, int64_t
 static void slots_keep_their_distance(void **ctx)
 {
     (void)ctx;
-    struct sys_autosnap_status s = {0};
-    assert_int_equal(sys_autosnap_due_ms(&good, &s), 0); /* the first one at once */
+    struct members_autosnap_status s = {0};
+    assert_int_equal(members_autosnap_due_ms(&good, &s), 0); /* the first one at once */
     s = begun_at(s, 100000);
-    sys_autosnap_succeed(&s, &good, "file:///1", 100500);
-    assert_int_equal(sys_autosnap_due_ms(&good, &s), 110000);
+    members_autosnap_succeed(&s, &good, "file:///1", 100500);
+    assert_int_equal(members_autosnap_due_ms(&good, &s), 110000);
     s = begun_at(s, 113000); /* late: a failover */
-    sys_autosnap_succeed(&s, &good, "file:///2", 113100);
-    assert_int_equal(sys_autosnap_due_ms(&good, &s), 120000);
+    members_autosnap_succeed(&s, &good, "file:///2", 113100);
+    assert_int_equal(members_autosnap_due_ms(&good, &s), 120000);
     s = begun_at(s, 160000); /* after a long pause: one snapshot, not four */
-    sys_autosnap_succeed(&s, &good, "file:///3", 160100);
-    assert_int_equal(sys_autosnap_due_ms(&good, &s), 170000);
+    members_autosnap_succeed(&s, &good, "file:///3", 160100);
+    assert_int_equal(members_autosnap_due_ms(&good, &s), 170000);
     assert_int_equal(s.good_ms, 160000);
     assert_string_equal(s.good_url, "file:///3");
 }
@@ -136,22 +136,22 @@ static void slots_keep_their_distance(void **ctx)
 static void a_failure_is_tried_again_soon_and_told(void **ctx)
 {
     (void)ctx;
-    struct sys_autosnap rare = good;
-    struct sys_autosnap_status s = begun_at((struct sys_autosnap_status){0}, 100000);
+    struct members_autosnap rare = good;
+    struct members_autosnap_status s = begun_at((struct members_autosnap_status){0}, 100000);
     rare.interval = 86400;
-    sys_autosnap_succeed(&s, &rare, "file:///1", 100500);
+    members_autosnap_succeed(&s, &rare, "file:///1", 100500);
     s = begun_at(s, 86500000);
-    sys_autosnap_fail(&s, &rare, "no space left", 86501000);
-    assert_int_equal(sys_autosnap_due_ms(&rare, &s), 86501000 + AUTOSNAP_RETRY_MS);
+    members_autosnap_fail(&s, &rare, "no space left", 86501000);
+    assert_int_equal(members_autosnap_due_ms(&rare, &s), 86501000 + AUTOSNAP_RETRY_MS);
     assert_int_equal(s.failures, 1);
     assert_string_equal(s.error, "no space left");
     assert_string_equal(s.url, "");
     assert_string_equal(s.good_url, "file:///1");
     s = begun_at(s, 86600000);
-    sys_autosnap_succeed(&s, &rare, "file:///2", 86600100);
+    members_autosnap_succeed(&s, &rare, "file:///2", 86600100);
     assert_int_equal(s.failures, 0);
     assert_string_equal(s.error, "");
-    assert_int_equal(sys_autosnap_due_ms(&rare, &s), 100000 + 2 * 86400 * INT64_C(1000));
+    assert_int_equal(members_autosnap_due_ms(&rare, &s), 100000 + 2 * 86400 * INT64_C(1000));
 }
 
 int main(void)

@@ -3,11 +3,11 @@
 #include "base/mem.h"
 #include "router/world.h"
 
-#include "api/sys/seal/sys_keys.h"
+#include "api/seal/seal_keys.h"
 #include "router/throttle.h"
 #include "text/encode.h"
 
-static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                &kv_module};
 static struct world w;
 static char keys[3][2 * 33 + 1]; /* of the recovery key; two of them suffice */
@@ -119,7 +119,7 @@ static void run_upkeep(unsigned *ret_left)
     struct state_walk walk;
     struct state_commit commit = {.done = settled};
     assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
-    assert_status(sys_ceremony_upkeep(&txn, 1700000000000 + w.later_ms), ST_OK);
+    assert_status(seal_ceremony_upkeep(&txn, 1700000000000 + w.later_ms), ST_OK);
     if (state_staged(&txn))
         assert_status(state_commit(&txn, &commit), ST_OK);
     state_end(&txn);

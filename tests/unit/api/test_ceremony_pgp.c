@@ -3,14 +3,14 @@
 #include "base/mem.h"
 #include "router/world.h"
 
-#include "api/sys/seal/sys_keys.h"
+#include "api/seal/seal_keys.h"
 #include "crypto/crypto.h"
 
 #define NOW_LATER INT64_C(31536000000) /* in a year, when the keys are valid */
 #define REKEY "/v1/sys/rekey-recovery-key/"
 #define BACKUP "/v1/sys/rekey/recovery-key-backup"
 
-static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                &kv_module};
 static struct world w;
 static char share[2 * 32 + 1], root[64], holder[2048];
@@ -165,9 +165,9 @@ static void an_attempt_with_a_key_ends_like_any_other(void **ctx)
     (void)snprintf(body, sizeof body, FOR_HOLDER, holder);
     assert_int_equal(world_request(&w, METHOD_PUT, REKEY "init", body)->http, 200);
     assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
-    assert_status(sys_ceremony_upkeep(&txn, 1700000000000 + NOW_LATER + 1000), ST_OK);
+    assert_status(seal_ceremony_upkeep(&txn, 1700000000000 + NOW_LATER + 1000), ST_OK);
     assert_false(state_staged(&txn));
-    assert_status(sys_ceremony_upkeep(&txn, 1700000000000 + NOW_LATER + 11 * 60000), ST_OK);
+    assert_status(seal_ceremony_upkeep(&txn, 1700000000000 + NOW_LATER + 11 * 60000), ST_OK);
     assert_true(state_staged(&txn));
     state_end(&txn);
     arena_done(&arena);

@@ -132,6 +132,9 @@ static void a_tune_changes_what_it_names(void **ctx)
     assert_body_has(request(METHOD_GET, "/v1/kv/a", NULL, 200), "\"lease_duration\":60,");
     (void)request(METHOD_POST, url, "{\"default_lease_ttl\":\"system\",\"max_lease_ttl\":\"\"}",
                   204);
+    t = request(METHOD_GET, url, NULL, 200); /* an empty text means: not given */
+    assert_body_has(t, "\"default_lease_ttl\":2764800,\"max_lease_ttl\":7200,");
+    (void)request(METHOD_POST, url, "{\"max_lease_ttl\":\"system\"}", 204);
     t = request(METHOD_GET, url, NULL, 200);
     assert_body_has(t, "\"default_lease_ttl\":2764800,\"max_lease_ttl\":2764800,");
     assert_body_has(t, "\"description\":\"d\"");

@@ -30,7 +30,7 @@ static void set_strict(bool strict)
 
 static void open_registry(bool raised)
 {
-    static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+    static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                    &registry_module, &kv_module};
     set_strict(false);
     world_open(&w, modules, ARRAY_LEN(modules));
@@ -568,7 +568,7 @@ static void open_second(void)
     static const struct route_api *all[ARRAY_LEN(apis)];
     static struct module module;
     static const struct module *const modules[] = {&module, &token_module, &cubbyhole_module,
-                                                   &sys_module, &kv_module};
+                                                   SYS_MODULES, &kv_module};
     dialect = registry_dialect;
     dialect.serve_no_namespace = serve_second;
     dialect.authorise = allow_all;

@@ -1,7 +1,7 @@
 /* Automatic rotation of keys, a new root key, and the paths of ceremonies that need a token. */
 #include "api/api_world.h"
 
-#include "api/sys/seal/sys_keys.h"
+#include "api/seal/seal_keys.h"
 #include "router/setting.h"
 
 #define CONFIG "/v1/sys/rotate/config"
@@ -49,7 +49,7 @@ static uint32_t term_after(int64_t later_ms)
     struct barrier_ring_info ring;
     struct state_commit commit = {.done = settled};
     assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
-    assert_status(sys_rotate_upkeep(&txn, 1700000000000 + later_ms), ST_OK);
+    assert_status(seal_rotate_upkeep(&txn, 1700000000000 + later_ms), ST_OK);
     if (state_staged(&txn))
         assert_status(state_commit(&txn, &commit), ST_OK);
     state_end(&txn);
@@ -78,9 +78,9 @@ static void a_key_is_changed_when_it_is_old_enough(void **ctx)
 static void a_key_is_changed_when_it_was_used_often_enough(void **ctx)
 {
     (void)ctx;
-    const struct sys_rotate_config rarely = {.enabled = true, .max_operations = 1000000};
-    const struct sys_rotate_config often = {.enabled = true, .max_operations = 5};
-    const struct sys_rotate_config *each[] = {&rarely, &often};
+    const struct seal_rotate_config rarely = {.enabled = true, .max_operations = 1000000};
+    const struct seal_rotate_config often = {.enabled = true, .max_operations = 5};
+    const struct seal_rotate_config *each[] = {&rarely, &often};
     uint32_t terms[2];
     for (int i = 0; i < 10; i++)
         (void)request(METHOD_PUT, "/v1/kv/a", "{\"x\":1}", 204);
@@ -89,7 +89,7 @@ static void a_key_is_changed_when_it_was_used_often_enough(void **ctx)
         struct state_txn txn;
         struct state_commit commit = {.done = settled};
         assert_status(state_begin(w.state, &arena, NULL, &txn), ST_OK);
-        assert_status(setting_save(&txn, "root", "rotate", &sys_rotate_config_schema, each[i]),
+        assert_status(setting_save(&txn, "root", "rotate", &seal_rotate_config_schema, each[i]),
                       ST_OK);
         assert_status(state_commit(&txn, &commit), ST_OK);
         state_end(&txn);

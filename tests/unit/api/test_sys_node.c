@@ -117,11 +117,11 @@ static void a_version_is_written_down_once(void **ctx)
     assert_body_has(t, "{\"keys\":[\"" HOLDFAST_VERSION "\"],\"key_info\":{\"" HOLDFAST_VERSION
                        "\":{\"timestamp_installed\":\"2023-11-14T22:13:20Z\",\"build_date\":\"\","
                        "\"previous_version\":null}}}");
-    assert_false(run(sys_version_upkeep));
+    assert_false(run(nodes_version_upkeep));
     assert_true(run(forget));
     (void)request(METHOD_LIST, "/v1/sys/version-history", NULL, 404);
-    assert_true(run(sys_version_upkeep)); /* as after an upgrade */
-    assert_false(run(sys_version_upkeep));
+    assert_true(run(nodes_version_upkeep)); /* as after an upgrade */
+    assert_false(run(nodes_version_upkeep));
     t = request(METHOD_LIST, "/v1/sys/version-history", NULL, 200);
     assert_body_has(t, "\"timestamp_installed\":\"2023-11-14T22:14:20Z\"");
 }

@@ -47,7 +47,6 @@ static void a_role_is_checked_when_it_is_written(void **ctx)
         "{\"token_num_uses\":-1}",
         "{\"token_bound_cidrs\":\"10.0.0.1/8\"}",
         "{\"bound_cidrs\":[\"10.0.0.0/8\",\"here\"]}",
-        "{\"allowed_entity_aliases\":\"e\"}",
         "{\"token_type\":\"batch\"}",
         "{\"token_type\":\"batch\",\"renewable\":false}",
         "{\"token_type\":\"batch\",\"orphan\":true}",
@@ -99,6 +98,90 @@ static void the_stricter_of_role_and_request_counts(void **ctx)
         write_role(cases[i].role);
         expect(post(root, "auth/token/create/r", cases[i].asked), 200, cases[i].says);
     }
+}
+
+/* A period or an explicit maximum of the role bounds a batch token; its own fields are refused. */
+static void a_batch_token_is_bound_by_its_role(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *role, *asked;
+        int http;
+        const char *says;
+    } cases[] = {
+        {"{\"token_explicit_max_ttl\":50}", "\"ttl\":40", 200, "\"lease_duration\":40,"},
+        {"{\"token_explicit_max_ttl\":50}", "\"ttl\":60", 200, "\"lease_duration\":50,"},
+        {"{\"token_explicit_max_ttl\":50}", "\"num_uses\":0", 200, "\"lease_duration\":50,"},
+        {"{\"token_period\":50}", "\"ttl\":40", 200, "\"lease_duration\":40,"},
+        {"{\"token_period\":50}", "\"ttl\":60", 200, "\"lease_duration\":50,"},
+        {"{\"token_period\":50,\"token_explicit_max_ttl\":45}", "\"ttl\":60", 200,
+         "\"lease_duration\":45,"},
+        {"{}", "\"explicit_max_ttl\":9", 400, "cannot have \\\"explicit_max_ttl\\\" set"},
+        {"{}", "\"period\":9", 400, "cannot have \\\"period\\\" set"},
+        {"{}", "\"num_uses\":9", 400, "cannot have \\\"num_uses\\\" set"},
+        {"{\"token_num_uses\":9}", "\"ttl\":9", 400, "cannot have \\\"num_uses\\\" set"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char body[256];
+        write_role(cases[i].role);
+        (void)snprintf(body, sizeof body, "{\"type\":\"batch\",\"policies\":\"a\",%s}",
+                       cases[i].asked);
+        expect(post(root, "auth/token/create/r", body), cases[i].http, cases[i].says);
+    }
+}
+
+/* The new name of a field counts, wherever it stands. */
+static void the_new_name_of_a_role_s_field_wins(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *body, *old, *kept;
+    } cases[] = {
+        {"{\"period\":60,\"token_period\":600}", "'period'", "\"token_period\":600,"},
+        {"{\"token_period\":600,\"period\":60}", "'period'", "\"token_period\":600,"},
+        {"{\"explicit_max_ttl\":60,\"token_explicit_max_ttl\":600}", "'explicit_max_ttl'",
+         "\"token_explicit_max_ttl\":600,"},
+        {"{\"bound_cidrs\":\"10.0.0.0/8\",\"token_bound_cidrs\":\"11.0.0.0/8\"}", "'bound_cidrs'",
+         "\"token_bound_cidrs\":[\"11.0.0.0/8\"]"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct test_request *t = post(root, "auth/token/roles/n", cases[i].body);
+        expect(t, 200, "\"warnings\":[\"Both 'token_");
+        expect(t, 200, cases[i].old);
+        expect(as(root, METHOD_GET, "auth/token/roles/n", NULL), 200, cases[i].kept);
+    }
+    expect(post(root, "auth/token/roles/n", "{\"period\":60,\"token_period\":null}"), 204, NULL);
+    expect(as(root, METHOD_GET, "auth/token/roles/n", NULL), 200, "\"token_period\":60,");
+}
+
+/* With a role, the role alone decides whether a token has a parent. */
+static void the_role_alone_decides_about_the_parent(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *role, *asked, *says;
+    } cases[] = {
+        {"{\"orphan\":true,\"allowed_policies\":\"maker\"}", "{}", "\"orphan\":true"},
+        {"{\"orphan\":true,\"allowed_policies\":\"maker\"}", "{\"no_parent\":true}",
+         "\"orphan\":true"},
+        {"{\"orphan\":true,\"allowed_policies\":\"maker\"}", "{\"no_parent\":false}",
+         "\"orphan\":true"},
+        {"{\"orphan\":false,\"allowed_policies\":\"maker\"}", "{}", "\"orphan\":false"},
+        {"{\"orphan\":false,\"allowed_policies\":\"maker\"}", "{\"no_parent\":true}",
+         "\"orphan\":false"},
+    };
+    write_policy(
+        "maker",
+        "path \\\"auth/token/create/*\\\" { capabilities = [\\\"update\\\"] }\\n" MAY_CREATE(""));
+    struct made maker = make(root, "{\"policies\":\"maker\"}");
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        write_role(cases[i].role);
+        expect(post(maker.token, "auth/token/create/r", cases[i].asked), 200, cases[i].says);
+        expect(post(root, "auth/token/create/r", cases[i].asked), 200, cases[i].says);
+    }
+    expect(post(maker.token, "auth/token/create/r", "{\"no_parent\":true}"), 200,
+           "\"warnings\":[\"no_parent has no effect");
+    expect(post(maker.token, "auth/token/create", "{\"no_parent\":true}"), 400, "sudo");
 }
 
 static void a_role_gives_and_withholds_policies(void **ctx)
@@ -180,6 +263,9 @@ int main(void)
         TEST(a_role_decides_how_its_tokens_are),
         TEST(a_role_is_checked_when_it_is_written),
         TEST(the_stricter_of_role_and_request_counts),
+        TEST(a_batch_token_is_bound_by_its_role),
+        TEST(the_new_name_of_a_role_s_field_wins),
+        TEST(the_role_alone_decides_about_the_parent),
         TEST(a_role_gives_and_withholds_policies),
         TEST(a_role_keeps_what_is_not_given_anew),
         TEST(a_renewal_follows_the_role_as_it_is_now),

@@ -97,8 +97,70 @@ static void the_token_in_the_body_is_taken_too(void **ctx)
     expect(ask(root, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 200,
            "\"n\":1.10");
     wrap_a_secret(token);
-    expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 200,
+    expect(ask(root, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 200,
            "\"n\":1.10");
+}
+
+/* A token of the caller with these rules. */
+static const char *caller(const char *rules)
+{
+    static char token[64], body[400];
+    (void)snprintf(body, sizeof body, "{\"policy\":\"%s\"}", rules);
+    assert_int_equal(ask(root, NULL, METHOD_PUT, "/v1/sys/policies/acl/caller", body)->http, 204);
+    struct test_request *t = ask(root, NULL, METHOD_POST, "/v1/auth/token/create",
+                                 "{\"policies\":[\"caller\"],\"no_default_policy\":true}");
+    const char *at = strstr((const char *)t->body.data, "\"client_token\":\"");
+    assert_non_null(at);
+    (void)snprintf(token, sizeof token, "%.28s", at + strlen("\"client_token\":\""));
+    return token;
+}
+
+#define RULE(verb, cap) "path \\\"sys/wrapping/" verb "\\\" { capabilities = [\\\"" cap "\\\"] } "
+
+/* Beside a wrapping token in the body the caller's own token decides; a refusal does not use the
+ * wrapping token up. */
+static void the_callers_policy_decides_about_a_token_in_the_body(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *rules; /* of the caller's token; NULL: no token. "": an unknown one */
+        int unwrap, rewrap;
+    } rows[] = {
+        {NULL, 403, 403},
+        {"", 403, 403},
+        {RULE("unwrap", "deny") RULE("rewrap", "deny"), 403, 403},
+        {RULE("lookup", "update"), 403, 403},
+        {RULE("unwrap", "read") RULE("rewrap", "create"), 403, 403},
+        {RULE("unwrap", "update"), 200, 403},
+        {RULE("rewrap", "update"), 403, 200},
+    };
+    char token[64];
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        const char *rules = rows[i].rules;
+        const char *by = rules == NULL ? NULL : rules[0] == '\0' ? "hvs.bogus" : caller(rules);
+        for (int rewrap = 0; rewrap < 2; rewrap++) {
+            int want = rewrap ? rows[i].rewrap : rows[i].unwrap;
+            wrap_a_secret(token);
+            expect(ask(by, NULL, METHOD_POST,
+                       rewrap ? "/v1/sys/wrapping/rewrap" : "/v1/sys/wrapping/unwrap",
+                       about(token)),
+                   want, want == 403 ? "permission denied" : NULL);
+            expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/lookup", about(token)),
+                   want == 403 ? 200 : 400, NULL);
+        }
+    }
+}
+
+/* The policy of wrapping tokens lets them unwrap, and nothing else of this kind. */
+static void in_the_header_it_unwraps_and_does_not_rewrap(void **ctx)
+{
+    (void)ctx;
+    char token[64];
+    wrap_a_secret(token);
+    expect(ask(token, NULL, METHOD_POST, "/v1/sys/wrapping/rewrap", NULL), 403,
+           "permission denied");
+    expect(ask(token, NULL, METHOD_POST, "/v1/sys/wrapping/rewrap", about(token)), 403, NULL);
+    expect(ask(token, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 200, "1.10");
 }
 
 static void looking_it_up_does_not_use_it(void **ctx)
@@ -120,13 +182,13 @@ static void a_wrapped_reply_is_wrapped_again(void **ctx)
     char first[64], second[64];
     wrap_a_secret(first);
     w.later_ms = 59000;
-    struct test_request *t = ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/rewrap", about(first));
+    struct test_request *t = ask(root, NULL, METHOD_POST, "/v1/sys/wrapping/rewrap", about(first));
     expect(t, 200,
            "\"ttl\":60,\"creation_time\":\"2023-11-14T22:14:19Z\","
            "\"creation_path\":\"kv/a\"}");
     take_token(t, second);
-    expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(first)), 400, NULL);
-    expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(second)), 200, "1.10");
+    expect(ask(root, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(first)), 400, NULL);
+    expect(ask(root, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(second)), 200, "1.10");
 }
 
 static void it_ends_with_its_time_and_leaves_nothing(void **ctx)
@@ -165,9 +227,9 @@ static void what_is_no_wrapping_token_is_refused(void **ctx)
                                           "/v1/sys/wrapping/rewrap"};
     for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
         expect(ask(root, NULL, METHOD_POST, targets[i], NULL), 400, "not valid");
-        expect(ask(NULL, NULL, METHOD_POST, targets[i], about("hvs.none")), 400, "not valid");
-        expect(ask(NULL, NULL, METHOD_POST, targets[i], NULL), 400, "missing");
+        expect(ask(root, NULL, METHOD_POST, targets[i], about("hvs.none")), 400, "not valid");
     }
+    expect(ask(NULL, NULL, METHOD_POST, targets[1], NULL), 400, "missing");
     assert_int_equal(ask(root, NULL, METHOD_GET, "/v1/auth/token/lookup-self", NULL)->http, 200);
 }
 
@@ -183,7 +245,7 @@ static void a_wrapping_token_is_good_for_one_use_of_any_kind(void **ctx)
     expect(ask(root, NULL, METHOD_POST, "/v1/auth/token/renew", about(token)), 400, "renewable");
     expect(ask(token, NULL, METHOD_GET, "/v1/cubbyhole/response", NULL), 200, "1.10");
     expect(ask(token, NULL, METHOD_GET, "/v1/cubbyhole/response", NULL), 403, NULL);
-    expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 400, "not valid");
+    expect(ask(root, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 400, "not valid");
 }
 
 static void nobody_makes_a_wrapping_token_of_his_own(void **ctx)
@@ -195,7 +257,7 @@ static void nobody_makes_a_wrapping_token_of_his_own(void **ctx)
     expect(ask(root, NULL, METHOD_PUT, "/v1/cubbyhole/response", "{\"response\":\"{}\"}"), 204,
            NULL);
     expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/lookup", about(root)), 400, "not valid");
-    expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(root)), 400, "not valid");
+    expect(ask(root, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(root)), 400, "not valid");
     expect(ask(root, NULL, METHOD_GET, "/v1/kv/none", NULL), 404, NULL);
 }
 
@@ -211,9 +273,9 @@ static void what_cannot_be_wrapped_is_not_given_bare(void **ctx)
     wrap_a_secret(token);
     expect(ask(NULL, "60", METHOD_POST, "/v1/sys/wrapping/lookup", about(token)), 400,
            "cannot be wrapped");
-    expect(ask(NULL, "60", METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 400,
+    expect(ask(root, "60", METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 400,
            "cannot be wrapped");
-    expect(ask(NULL, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 200, "1.10");
+    expect(ask(root, NULL, METHOD_POST, "/v1/sys/wrapping/unwrap", about(token)), 200, "1.10");
     expect(ask(root, "60", METHOD_PUT, "/v1/kv/b", "{\"a\":1}"), 204, NULL);
     expect(ask(root, "0", METHOD_GET, "/v1/kv/b", NULL), 200, "\"data\":{\"a\":1}");
     expect(ask(root, "768h", METHOD_GET, "/v1/kv/b", NULL), 200, "\"ttl\":2764800,");
@@ -238,6 +300,8 @@ int main(void)
         TEST(what_is_not_there_is_not_wrapped),
         TEST(wrap_info_says_what_it_is),
         TEST(the_token_in_the_body_is_taken_too),
+        TEST(the_callers_policy_decides_about_a_token_in_the_body),
+        TEST(in_the_header_it_unwraps_and_does_not_rewrap),
         TEST(looking_it_up_does_not_use_it),
         TEST(a_wrapped_reply_is_wrapped_again),
         TEST(it_ends_with_its_time_and_leaves_nothing),

@@ -23,7 +23,7 @@ static struct test_request *ask(const char *form, const char *ttl, enum http_met
     return &t;
 }
 
-/* POST of a verb of sys/wrapping with the token in the body, without another token. */
+/* POST of a verb of sys/wrapping with the token in the body. */
 static struct test_request *verb(const char *name, const char *token)
 {
     static struct test_request t;
@@ -32,6 +32,8 @@ static struct test_request *verb(const char *name, const char *token)
     (void)snprintf(target, sizeof target, "/v1/sys/wrapping/%s", name);
     (void)snprintf(body, sizeof body, "{\"token\":\"%s\"}", token);
     test_request_init(&t, METHOD_POST, target, body);
+    if (strcmp(name, "lookup") != 0)
+        test_request_header(&t, "x-secrets-token", root);
     world_handle(&w, &t);
     return &t;
 }

@@ -4,8 +4,8 @@
 #include "state/state_world.h"
 
 #include "api/kv/kv2_record.h"
-#include "api/sys/seal/sys_ceremony.h"
-#include "api/sys/sys.h"
+#include "api/seal/seal_ceremony.h"
+#include "api/sys_modules.h"
 #include "audit/audit.h"
 #include "auth/acl.h"
 #include "auth/token.h"
@@ -272,7 +272,7 @@ static const struct route *row_of(const struct route_table *table, const char *p
 
 static void a_step_outside_runs_in_a_transaction(void *ctx)
 {
-    const struct route *route = row_of(&sys_raft_table, "step-down");
+    const struct route *route = row_of(&members_raft_table, "step-down");
     struct state_txn txn;
     struct req req = {.route = route, .txn = &txn};
     (void)ctx;
@@ -282,7 +282,7 @@ static void a_step_outside_runs_in_a_transaction(void *ctx)
 
 static void a_handler_runs_after_its_transaction(void *ctx)
 {
-    const struct route *route = row_of(&sys_raft_table, "storage/raft/readmit");
+    const struct route *route = row_of(&members_raft_table, "storage/raft/readmit");
     const char *const body[] = {"a"};
     struct state_txn txn;
     struct req req = {.route = route, .txn = &txn, .body = body};
@@ -303,7 +303,8 @@ static void a_share_is_given_to_no_attempt(void *ctx)
 static void a_verified_attempt_is_stored_without_its_key(void *ctx)
 {
     static const char nonce[] = "00000000-0000-0000-0000-000000000000";
-    struct ceremony ceremony = {.kind = CEREMONY_REKEY, .phase = CEREMONY_VERIFYING};
+    struct ceremony ceremony = {
+        .kind = CEREMONY_REKEY, .phase = CEREMONY_VERIFYING, .key = BYTES("l/attempt")};
     struct arena arena = {0};
     struct req req = {.arena = &arena};
     (void)ctx;

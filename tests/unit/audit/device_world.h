@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_TESTS_UNIT_AUDIT_DEVICE_WORLD_H
 #define HOLDFAST_TESTS_UNIT_AUDIT_DEVICE_WORLD_H
 
+#include "device_record.h"
 #include "support.h"
 
 #include "audit/device.h"
@@ -27,6 +28,8 @@ struct world {
     pthread_cond_t posted;
     struct list tasks;
     char dir[64], file[128], data_dir[128];
+    const char *directory; /* dir */
+    struct audit_places places;
     unsigned done; /* offers that came back */
     struct audit_device *device;
 };
@@ -99,6 +102,9 @@ static inline int world_setup(void **state)
         return -1;
     (void)snprintf(w->file, sizeof w->file, "%s/audit.log", w->dir);
     (void)snprintf(w->data_dir, sizeof w->data_dir, "%s/data", w->dir);
+    w->directory = w->dir;
+    w->places = (struct audit_places){
+        .data_dir = w->data_dir, .directories = &w->directory, .n = 1, .prefix = true};
     n_logs = 0;
     trace_set_sink(keep_log);
     *state = w;
@@ -156,7 +162,7 @@ static inline void world_open_with(struct world *w, struct audit_device_options 
 {
     device->path = "test/";
     device->salt = world_salt;
-    device->data_dir = w->data_dir;
+    device->places = &w->places;
     assert_status(audit_device_new(device, &w->device), ST_OK);
 }
 
@@ -168,26 +174,6 @@ static inline void world_open_with(struct world *w, struct audit_device_options 
             fail_msg("%s", why_.text);                                      \
         world_open_with((w), &device_);                                     \
     } while (0)
-
-/* {"time":…,"n":N,"text":"…"} of about `bytes` bytes, and a token that becomes an HMAC. */
-static inline struct audit_record *world_record(unsigned n, size_t bytes)
-{
-    struct audit_writer a;
-    struct audit_record *record = NULL;
-    CLEANUP(buf_done) struct buf pad = {0};
-    for (size_t i = 0; i < bytes; i++)
-        buf_add_u8(&pad, 'x');
-    audit_writer_begin(&a, NULL, 0);
-    text_open_object(&a.w);
-    text_member_time(&a.w, "time", 1700000000000);
-    text_member_int(&a.w, "n", n);
-    audit_member_hole(&a, BYTES("\"token\":"), AUDIT_SECRET, BYTES("s.secret"));
-    text_key(&a.w, "text");
-    text_put_bytes(&a.w, buf_bytes(&pad));
-    text_close(&a.w);
-    assert_status(audit_writer_end(&a, &record), ST_OK);
-    return record;
-}
 
 struct sent {
     struct audit_offer offer;

@@ -15,10 +15,12 @@ static void a_record_becomes_a_line(void **state)
     OPEN(w, "file", "file_path", w->file, "prefix", "@cee: ");
     assert_status(world_write(w, 1, 3), ST_OK);
     assert_status(audit_device_hash(w->device, BYTES("s.secret"), text), ST_OK);
-    (void)snprintf(want, sizeof want,
-                   "@cee: {\"time\":\"2023-11-14T22:13:20Z\",\"n\":1,\"token\":\"%s\",\"text\":"
-                   "\"xxx\"}\n",
-                   text);
+    (void)snprintf(
+        want, sizeof want,
+        "@cee: {\"time\":\"2023-11-14T22:13:20Z\",\"type\":\"request\",\"n\":1,\"token\":"
+        "\"%s\",\"text\":"
+        "\"xxx\"}\n",
+        text);
     char *have = slurp(w->file);
     assert_string_equal(have, want);
     mem_free(have);
@@ -44,7 +46,7 @@ static void a_salt_comes_and_goes(void **state)
     mem_free(have);
 }
 
-static void a_file_has_its_mode(void **state)
+static void a_new_file_has_its_mode(void **state)
 {
     struct world *w = *state;
     struct stat info;
@@ -54,6 +56,11 @@ static void a_file_has_its_mode(void **state)
     assert_int_equal(info.st_mode & 07777, 0600);
     world_close(w);
     OPEN(w, "file", "file_path", w->file, "mode", "0640");
+    assert_status(world_write(w, 2, 0), ST_OK);
+    assert_int_equal(stat(w->file, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0600); /* a file that exists keeps its mode */
+    assert_int_equal(unlink(w->file), 0);
+    assert_status(world_write(w, 1, 0), ST_OK);
     assert_status(world_write(w, 2, 0), ST_OK);
     assert_int_equal(stat(w->file, &info), 0);
     assert_int_equal(info.st_mode & 07777, 0640);
@@ -168,7 +175,7 @@ static void standard_output_is_never_waited_for(void **state)
 static struct reason refusal(struct world *w, const char *path)
 {
     struct audit_device_options device = {
-        .path = "test/", .salt = world_salt, .data_dir = w->data_dir};
+        .path = "test/", .salt = world_salt, .places = &w->places};
     struct reason why = {{0}};
     struct audit_record *record = world_record(1, 0);
     assert_status(
@@ -182,7 +189,8 @@ static struct reason refusal(struct world *w, const char *path)
 static void a_trial_writes_its_record(void **state)
 {
     struct world *w = *state;
-    struct audit_device_options device = {.path = "test/", .salt = world_salt};
+    struct audit_device_options device = {
+        .path = "test/", .salt = world_salt, .places = &w->places};
     struct reason why = {{0}};
     struct audit_record *record = world_record(1, 0);
     assert_status(OPTIONS(&device.options, &why, "file", "file_path", w->file), ST_OK);
@@ -194,26 +202,31 @@ static void a_trial_writes_its_record(void **state)
 static void paths_that_no_device_may_write_are_refused(void **state)
 {
     struct world *w = *state;
-    char link[256], inside[256], dangling[256], sock[100];
-    assert_non_null(strstr(refusal(w, w->dir).text, "is a directory"));
+    char link[256], inside[256], sock[100];
+    assert_non_null(strstr(refusal(w, w->dir).text, "lies in no directory"));
     (void)snprintf(inside, sizeof inside, "%s/../data/x.log", w->data_dir);
+    assert_non_null(strstr(refusal(w, inside).text, "must be an absolute path"));
+    (void)snprintf(inside, sizeof inside, "%s/log", w->data_dir);
     assert_non_null(strstr(refusal(w, inside).text, "leads into the data directory"));
     assert_int_not_equal(access(inside, F_OK), 0);
-    (void)snprintf(inside, sizeof inside, "%s/log", w->data_dir);
     (void)snprintf(link, sizeof link, "%s/link", w->dir);
     assert_int_equal(symlink(inside, link), 0);
-    assert_non_null(strstr(refusal(w, link).text, "leads nowhere"));
+    assert_non_null(strstr(refusal(w, link).text, "is a symbolic link"));
     assert_int_not_equal(access(inside, F_OK), 0);
-    (void)close(open(inside, O_CREAT | O_WRONLY, 0600));
-    assert_non_null(strstr(refusal(w, link).text, "leads into the data directory"));
-    (void)snprintf(dangling, sizeof dangling, "%s/folder", w->dir);
-    assert_int_equal(symlink(w->data_dir, dangling), 0);
+    (void)snprintf(link, sizeof link, "%s/folder", w->dir);
+    assert_int_equal(symlink(w->data_dir, link), 0);
     (void)snprintf(link, sizeof link, "%s/folder/new.log", w->dir);
-    assert_non_null(strstr(refusal(w, link).text, "leads into the data directory"));
-    (void)snprintf(link, sizeof link, "%s/none/new.log", w->dir);
-    assert_non_null(strstr(refusal(w, link).text, "No such file"));
-    assert_non_null(strstr(refusal(w, "/dev/kmsg").text, "neither a regular file"));
-    assert_non_null(strstr(refusal(w, "/dev/full").text, "No space left"));
+    assert_non_null(strstr(refusal(w, link).text, "has a symbolic link in its path"));
+    assert_non_null(strstr(refusal(w, w->data_dir).text, "leads into the data directory"));
+    (void)snprintf(link, sizeof link, "%s/sub", w->dir);
+    assert_int_equal(mkdir(link, 0700), 0);
+    assert_non_null(strstr(refusal(w, link).text, "is a directory"));
+    static const char *const elsewhere[] = {
+        "/dev/kmsg", "/etc/passwd", "/proc/self/fd/1", "/proc/1/fd/1", "/dev/full",
+        "/",         "/tmp/",       "/tmp/x.log",      "audit.log",    "./audit.log",
+        "//tmp/x",   "/tmp//x",     "/tmp/./x",        "stdin"};
+    for (size_t i = 0; i < ARRAY_LEN(elsewhere); i++)
+        (void)refusal(w, elsewhere[i]);
 
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -224,17 +237,102 @@ static void paths_that_no_device_may_write_are_refused(void **state)
     (void)close(fd);
 }
 
+static void put_file(const char *path, const char *text, size_t len, mode_t mode)
+{
+    int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, len), len);
+    assert_int_equal(fchmod(fd, mode), 0);
+    (void)close(fd);
+}
+
+#define RECORD "{\"time\":\"2024-01-01T00:00:00.5Z\",\"type\":\"request\",\"x\":1}\n"
+
+/* A file that no device made stays as it is: no line, no other mode, no other name. */
+static void a_file_of_another_program_is_left_alone(void **state)
+{
+    struct world *w = *state;
+    char found[4][NAME_MAX + 258], lines[6000];
+    memset(lines, '\n', sizeof lines);
+    static const struct {
+        const char *text;
+        size_t len;
+    } foreign[] = {
+#define TEXT(t) {t, sizeof(t) - 1}
+        TEXT("-----BEGIN PRIVATE KEY-----\n"),
+        TEXT("node_name = \"a\"\n"),
+        TEXT("x"),
+        TEXT("{\"time\":\"2024-01-01T00:00:00Z\",\"level\":\"info\"}\n"),
+        TEXT("{\n  \"node_name\": \"a\"\n}\n"),
+        TEXT("\0\0\0\0"),
+        TEXT("{\"@timestamp\":\"2024-01-01T00:00:00Z\"}\n" RECORD),
+        TEXT("\n\nkey: value\n"),
+        TEXT("{\"time\":\"20\0\0\n"),
+#undef TEXT
+    };
+    for (size_t i = 0; i <= ARRAY_LEN(foreign); i++) {
+        const char *text = i < ARRAY_LEN(foreign) ? foreign[i].text : lines;
+        size_t len = i < ARRAY_LEN(foreign) ? foreign[i].len : sizeof lines;
+        struct stat info;
+        put_file(w->file, text, len, 0664);
+        assert_non_null(strstr(refusal(w, w->file).text, "no audit device made this file"));
+        OPEN(w, "file", "file_path", w->file, "mode", "0640", "rotate_bytes", "4096", "hash_chain",
+             "true");
+        assert_status(world_write(w, 1, 0), ST_IO);
+        world_close(w);
+        assert_int_equal(stat(w->file, &info), 0);
+        assert_int_equal(info.st_size, len);
+        assert_int_equal(info.st_mode & 07777, 0664);
+        assert_int_equal(rotated_files(w->file, found, 4), 0);
+    }
+}
+
+/* What a device left, also with lines that were torn, and an empty file of logrotate. */
+static void a_file_of_a_device_is_taken_over(void **state)
+{
+    struct world *w = *state;
+    static const char *const texts[] = {"",
+                                        RECORD,
+                                        "@cee: " RECORD,
+                                        "<13>1 x " RECORD,
+                                        "{\n" RECORD,
+                                        "\n{\"time\":\"20\n" RECORD,
+                                        "{\"time\":\"2024-01-01T00",
+                                        "{\"time\":\"2024-01-01T00:00:00Z\",\"ty"};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        struct stat info;
+        put_file(w->file, texts[i], strlen(texts[i]), 0660);
+        OPEN(w, "file", "file_path", w->file);
+        assert_status(world_write(w, 1, 0), ST_OK);
+        world_close(w);
+        assert_int_equal(stat(w->file, &info), 0);
+        assert_int_equal(info.st_mode & 07777, 0660);
+    }
+}
+
+static void folders_that_are_missing_are_made(void **state)
+{
+    struct world *w = *state;
+    char path[256], folder[256];
+    struct stat info;
+    (void)snprintf(path, sizeof path, "%s/new/deep/audit.log", w->dir);
+    OPEN(w, "file", "file_path", path, "mode", "0640");
+    assert_status(world_write(w, 1, 0), ST_OK);
+    assert_lines(path, 1, 1);
+    (void)snprintf(folder, sizeof folder, "%s/new", w->dir);
+    assert_int_equal(stat(folder, &info), 0);
+    assert_int_equal(info.st_mode & 07777, 0750);
+}
+
 static void a_hard_link_to_a_file_of_the_data_directory_is_refused(void **state)
 {
     struct world *w = *state;
     char inside[256], link_path[256], copy[256];
-    (void)snprintf(inside, sizeof inside, "%s/deep", w->data_dir);
-    assert_int_equal(mkdir(inside, 0700), 0);
-    (void)snprintf(inside, sizeof inside, "%s/deep/log", w->data_dir);
+    (void)snprintf(inside, sizeof inside, "%s/log", w->data_dir);
     (void)close(open(inside, O_CREAT | O_WRONLY, 0600));
     (void)snprintf(link_path, sizeof link_path, "%s/hard", w->dir);
     assert_int_equal(link(inside, link_path), 0);
-    assert_non_null(strstr(refusal(w, link_path).text, "under another name"));
+    assert_non_null(strstr(refusal(w, link_path).text, "no audit device made this file"));
     OPEN(w, "file", "file_path", w->file);
     assert_status(world_write(w, 1, 0), ST_OK);
     (void)snprintf(copy, sizeof copy, "%s/copy", w->dir);
@@ -243,17 +341,42 @@ static void a_hard_link_to_a_file_of_the_data_directory_is_refused(void **state)
     assert_status(world_write(w, 2, 0), ST_OK);
 }
 
-/* The path may change between the check and the open. */
-static void a_path_refused_at_open_leaves_no_file(void **state)
+static void without_a_listed_directory_no_file_is_opened(void **state)
 {
     struct world *w = *state;
-    char inside[256];
-    struct sink_opened opened;
-    struct reason why = {{0}};
-    (void)snprintf(inside, sizeof inside, "%s/log", w->data_dir);
-    assert_status(sink_path_open(inside, 0600, w->data_dir, &opened, &why), ST_IO);
-    assert_non_null(strstr(why.text, "leads into the data directory"));
-    assert_int_not_equal(access(inside, F_OK), 0);
+    w->places.n = 0;
+    assert_non_null(strstr(refusal(w, w->file).text, "audit { directories = [...] }"));
+    w->places.n = 1;
+}
+
+/* What a new device may have, and what is left of an older entry's. */
+static void options_are_checked_or_narrowed(void **state)
+{
+    struct world *w = *state;
+    static const struct {
+        const char *name, *value, *wrong;
+        bool prefix;
+    } rows[] = {
+        {"mode", "0640", NULL, false},      {"mode", "0644", "mode: at most 0640", false},
+        {"mode", "0660", "mode", false},    {"prefix", "", NULL, false},
+        {"prefix", "@cee: ", NULL, true},   {"prefix", "@cee: ", "allow_prefix", false},
+        {"prefix", "a;b", "letters", true}, {"prefix", "<13>", "letters", true},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        struct audit_options o;
+        struct reason why = {{0}};
+        w->places.prefix = rows[i].prefix;
+        assert_status(OPTIONS(&o, &why, "file", "file_path", w->file, rows[i].name, rows[i].value),
+                      ST_OK);
+        enum status st = audit_places_check(&w->places, &o, &why);
+        assert_status(st, rows[i].wrong == NULL ? ST_OK : ST_INVALID);
+        if (rows[i].wrong != NULL)
+            assert_non_null(strstr(why.text, rows[i].wrong));
+        audit_places_narrow(&w->places, &o, &why);
+        assert_int_equal(why.text[0] != '\0', rows[i].wrong != NULL);
+        assert_status(audit_places_check(&w->places, &o, &why), ST_OK);
+    }
+    w->places.prefix = true;
 }
 
 static void without_its_data_directory_no_path_is_allowed(void **state)
@@ -359,10 +482,11 @@ static void a_failing_device_comes_back_by_itself(void **state)
     char folder[128], path[256];
     (void)snprintf(folder, sizeof folder, "%s/later", w->dir);
     (void)snprintf(path, sizeof path, "%s/later/audit.log", w->dir);
+    put_file(folder, "x", 1, 0600); /* in the place of the folder */
     OPEN(w, "file", "file_path", path);
     world_await_standing(w, AUDIT_FAILING);
     assert_status(world_write(w, 1, 0), ST_IO);
-    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(unlink(folder), 0);
     world_await_standing(w, AUDIT_OK);
     assert_status(world_write(w, 2, 0), ST_OK);
     assert_lines(path, 2, 2);
@@ -673,7 +797,7 @@ static void memory_that_runs_out_makes_no_device(void **state)
 {
     struct world *w = *state;
     struct audit_device_options device = {
-        .path = "test/", .salt = world_salt, .data_dir = w->data_dir};
+        .path = "test/", .salt = world_salt, .places = &w->places};
     struct reason why;
     assert_status(
         OPTIONS(&device.options, &why, "file", "file_path", w->file, "hash_chain", "true"), ST_OK);
@@ -778,7 +902,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(a_record_becomes_a_line),
         T(a_salt_comes_and_goes),
-        T(a_file_has_its_mode),
+        T(a_new_file_has_its_mode),
         T(many_records_are_written_in_order),
         T(records_wait_for_a_flush),
         T(a_device_that_is_closed_writes_without_a_flush),
@@ -786,8 +910,12 @@ int main(void)
         T(standard_output_is_never_waited_for),
         T(a_trial_writes_its_record),
         T(paths_that_no_device_may_write_are_refused),
+        T(a_file_of_another_program_is_left_alone),
+        T(a_file_of_a_device_is_taken_over),
+        T(folders_that_are_missing_are_made),
+        T(without_a_listed_directory_no_file_is_opened),
+        T(options_are_checked_or_narrowed),
         T(a_hard_link_to_a_file_of_the_data_directory_is_refused),
-        T(a_path_refused_at_open_leaves_no_file),
         T(without_its_data_directory_no_path_is_allowed),
         T(paths_of_one_file_are_the_same),
         T(a_wait_ends_with_its_device),

@@ -61,7 +61,7 @@ static struct audit_record *record_of_json(const char *json, struct audit_exempt
     return ended(&a);
 }
 
-static struct audit_record *record_of_tree(const char *json, struct audit_exempt exempt)
+static struct audit_record *record_of_tree(const char *json, struct audit_clear clear)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     const struct text_value *tree;
@@ -70,7 +70,7 @@ static struct audit_record *record_of_tree(const char *json, struct audit_exempt
     audit_writer_begin(&a, NULL, 100);
     text_open_object(&a.w);
     text_key(&a.w, "data");
-    audit_put_tree(&a, tree, exempt);
+    audit_put_tree(&a, tree, clear);
     text_close(&a.w);
     return ended(&a);
 }
@@ -103,6 +103,18 @@ static void tokens_and_accessors_are_shown_as_each_device_wants(void **state)
     assert_renders(record, &raw,
                    "{\"client_token\":\"hvs.abc\",\"accessor\":\"acc\","
                    "\"display_name\":\"root\"}");
+    audit_record_unref(record);
+    hmac_free(how.salt);
+}
+
+/* The text of a reply may come from a client, with line ends between its values. */
+static void a_record_is_one_line(void **state)
+{
+    struct audit_render how = rendering(false);
+    (void)state;
+    struct audit_record *record =
+        record_of_json("{\n \"a\":\r\n[1,\n\"b\"\n]}\n", (struct audit_exempt){0}, false);
+    assert_renders(record, &how, "{\"n\":1,\"data\":{ \"a\":[1,\"@b@\"]},\"end\":true}");
     audit_record_unref(record);
     hmac_free(how.salt);
 }
@@ -184,6 +196,13 @@ static void a_record_may_have_many_holes(void **state)
 #define HIDDEN                                                                              \
     "{\"user\":\"@eve@\",\"n\":12345678901234567890.50,\"b\":true,\"z\":null,\"e\":\"@@\"," \
     "\"deep\":[{\"user\":\"@x@\",\"l\":[\"@y@\",[\"@w@\"],1]},\"@v@\"]}"
+/* Of a request, numbers and booleans are hidden too. */
+#define HIDDEN_TREE                                                                             \
+    "{\"user\":\"@eve@\",\"n\":\"@12345678901234567890.50@\",\"b\":\"@true@\",\"z\":null,"    \
+    "\"e\":\"@@\",\"deep\":[{\"user\":\"@x@\",\"l\":[\"@y@\",[\"@w@\"],\"@1@\"]},\"@v@\"]}"
+#define EXEMPT_TREE                                                                             \
+    "{\"user\":\"eve\",\"n\":\"@12345678901234567890.50@\",\"b\":\"@true@\",\"z\":null,"      \
+    "\"e\":\"@@\",\"deep\":[{\"user\":\"x\",\"l\":[\"y\",[\"w\"],1]},\"@v@\"]}"
 #define EXEMPT                                                                            \
     "{\"user\":\"eve\",\"n\":12345678901234567890.50,\"b\":true,\"z\":null,\"e\":\"@@\"," \
     "\"deep\":[{\"user\":\"x\",\"l\":[\"y\",[\"w\"],1]},\"@v@\"]}"
@@ -192,11 +211,10 @@ static void strings_of_bodies_are_hidden_at_any_depth(void **state)
 {
     struct audit_render how = rendering(false), raw = {.raw = true};
     (void)state;
-    struct audit_record *tree = record_of_tree(BODY, (struct audit_exempt){0});
+    struct audit_record *tree = record_of_tree(BODY, (struct audit_clear){0});
     struct audit_record *json = record_of_json(BODY, (struct audit_exempt){0}, false);
-    assert_renders(tree, &how, "{\"data\":" HIDDEN "}");
+    assert_renders(tree, &how, "{\"data\":" HIDDEN_TREE "}");
     assert_renders(json, &how, "{\"n\":1,\"data\":" HIDDEN ",\"end\":true}");
-    assert_renders(tree, &raw, "{\"data\":" BODY "}");
     assert_renders(json, &raw, "{\"n\":1,\"data\":" BODY ",\"end\":true}");
     audit_record_unref(tree);
     audit_record_unref(json);
@@ -209,12 +227,45 @@ static void exempt_keys_stay_readable_at_any_depth(void **state)
     const struct audit_exempt exempt = {keys, ARRAY_LEN(keys)};
     struct audit_render how = rendering(false);
     (void)state;
-    struct audit_record *tree = record_of_tree(BODY, exempt);
+    struct audit_record *tree = record_of_tree(BODY, (struct audit_clear){.exempt = exempt});
     struct audit_record *json = record_of_json(BODY, exempt, false);
-    assert_renders(tree, &how, "{\"data\":" EXEMPT "}");
+    assert_renders(tree, &how, "{\"data\":" EXEMPT_TREE "}");
     assert_renders(json, &how, "{\"n\":1,\"data\":" EXEMPT ",\"end\":true}");
     audit_record_unref(tree);
     audit_record_unref(json);
+    hmac_free(how.salt);
+}
+
+struct declared {
+    const char *text;
+    int64_t number, wait_s;
+    bool flag;
+    const struct text_value *any;
+};
+static const struct field declared_fields[] = {
+    FIELD(struct declared, text, STRING), FIELD(struct declared, number, INT),
+    FIELD(struct declared, wait_s, DURATION), FIELD(struct declared, flag, BOOL),
+    FIELD(struct declared, any, VALUE)};
+static const struct schema declared_schema = SCHEMA(struct declared, declared_fields);
+
+static void a_number_is_in_clear_only_where_the_field_is_one(void **state)
+{
+    const struct audit_clear clear = {.declared = &declared_schema};
+    struct audit_render how = rendering(false);
+    (void)state;
+    struct audit_record *record =
+        record_of_tree("{\"text\":1234,\"number\":5,\"wait_s\":6,\"flag\":true,\"other\":7,"
+                       "\"any\":[{\"number\":8,\"flag\":false}]}",
+                       clear);
+    assert_renders(record, &how,
+                   "{\"data\":{\"text\":\"@1234@\",\"number\":5,\"wait_s\":6,\"flag\":true,"
+                   "\"other\":\"@7@\",\"any\":[{\"number\":\"@8@\",\"flag\":\"@false@\"}]}}");
+    audit_record_unref(record);
+    record = record_of_tree("{\"text\":true,\"number\":\"5\",\"flag\":[1]}", clear);
+    assert_renders(
+        record, &how,
+        "{\"data\":{\"text\":\"@true@\",\"number\":\"@5@\",\"flag\":[\"@1@\"]}}");
+    audit_record_unref(record);
     hmac_free(how.salt);
 }
 
@@ -331,10 +382,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_and_accessors_are_shown_as_each_device_wants),
+        cmocka_unit_test(a_record_is_one_line),
         cmocka_unit_test(a_text_may_come_again),
         cmocka_unit_test(a_record_may_have_many_holes),
         cmocka_unit_test(strings_of_bodies_are_hidden_at_any_depth),
         cmocka_unit_test(exempt_keys_stay_readable_at_any_depth),
+        cmocka_unit_test(a_number_is_in_clear_only_where_the_field_is_one),
         cmocka_unit_test(escaped_strings_are_hidden_by_their_meaning),
         cmocka_unit_test(text_that_is_no_json_is_hidden_whole),
         cmocka_unit_test(the_names_of_a_listing_can_be_counted_only),

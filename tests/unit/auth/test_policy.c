@@ -96,7 +96,8 @@ static void a_short_limit_does_not_become_none(void **ctx)
 {
     (void)ctx;
     compile("path \"a\" { min_wrapping_ttl = 5\nmax_wrapping_ttl = 5 }"); /* one and no other */
-    compile("path \"a\" { capabilities = [\"read\"]\nmax_wrapping_ttl = \"10ms\" }");
+    compile("path \"a\" { min_wrapping_ttl = \"10ms\"\nmax_wrapping_ttl = \"1900ms\" }");
+    assert_int_equal(policy->rules[0].min_wrap_s, 1);
     assert_int_equal(policy->rules[0].max_wrap_s, 1);
 }
 
@@ -129,6 +130,7 @@ static void what_is_wrong_is_told_with_its_line(void **ctx)
         {"path \"a\" { capabilities = [\"read\"", "line 1"},
         {"path \"a\" {\n min_wrapping_ttl = 10\n max_wrapping_ttl = 5\n}", "max_wrapping_ttl"},
         {"path \"a\" {\n min_wrapping_ttl = \"soon\"\n}", "line 2"},
+        {"path \"a\" {\n max_wrapping_ttl = \"10ms\"\n}", "less than a second"},
         {"path \"a\" {\n min_wrapping_ttl = -1\n}", "line 2"},
         {"path \"a\" {\n allowed_parameters = []\n}", "line 2"},
         {"path \"a\" {\n denied_parameters = { \"a\" = [], \"A\" = [] }\n}", "repeated"},

@@ -207,6 +207,21 @@ static void a_disabled_seal_is_the_one_to_move_away_from(void **ctx)
     assert_string_equal(config.former_seal.key_id, "former");
 }
 
+static void the_previous_key_of_a_seal_is_read(void **ctx)
+{
+    (void)ctx;
+    load(NAMES LISTENER CLUSTER "seal \"static\" {\n  key_file = \"new.key\"\n  key_id = \"2\"\n"
+                                "  previous_key_file = \"old.key\"\n}\n");
+    assert_string_equal(config.seal.previous_key_file, "old.key");
+    assert_string_equal(config.seal.previous_key_id, "default");
+    config_done(&config);
+    load(NAMES LISTENER CLUSTER "seal \"static\" {\n  credential = \"new\"\n  key_id = \"2\"\n"
+                                "  previous_credential = \"old\"\n  previous_key_id = \"1\"\n}\n");
+    assert_null(config.seal.previous_key_file);
+    assert_string_equal(config.seal.previous_credential, "old");
+    assert_string_equal(config.seal.previous_key_id, "1");
+}
+
 static void a_disabled_seal_alone_moves_to_key_shares(void **ctx)
 {
     (void)ctx;
@@ -234,6 +249,19 @@ static void seals_that_contradict_each_other_are_refused(void **ctx)
         {"seal \"shamir\" { disabled = true }\n", "15: seal: \"shamir\" is disabled, and there is"},
         {"seal \"shamir\" {}\nseal \"shamir\" { disabled = true }\n", "\"shamir\" is repeated"},
         {"seal \"shamir\" { key_id = \"x\" }\n", "unknown field \"key_id\""},
+        {"seal \"static\" {\n  key_file = \"k\"\n  previous_key_file = \"o\"\n}\n",
+         "15: key_id: the key and the previous key are both named \"default\": give the new key"},
+        {"seal \"static\" {\n  key_file = \"k\"\n  previous_key_id = \"o\"\n}\n",
+         "17: previous_key_id: there is no previous_key_file"},
+        {"seal \"static\" {\n  key_file = \"k\"\n  key_id = \"2\"\n  previous_key_file = \"o\"\n"
+         "  previous_credential = \"o\"\n}\n",
+         "19: previous_credential: there is previous_key_file already"},
+        {"seal \"static\" {\n  key_file = \"k\"\n  key_id = \"2\"\n  previous_key_file = \"o\"\n"
+         "  disabled = true\n}\n",
+         "previous_key_file: a disabled seal takes none"},
+        {"seal \"static\" {\n  key_file = \"k\"\n  key_id = \"2\"\n  previous_key_file = \"o\"\n"
+         "}\n" DISABLED("default"),
+         "previous_key_id: \"default\" is the disabled seal's too"},
         {"seal \"static\" {\n  key_file = \"k\"\n  disabled = \"maybe\"\n}\n",
          "17: disabled: true or false"},
     };
@@ -287,6 +315,10 @@ static void values_that_cannot_work_are_refused(void **ctx)
         {NAMES "max_blocking_queries = 0\n", "3: max_blocking_queries: 1 to 1000000"},
         {NAMES "max_blocking_queries = 10\nmax_blocking_queries_per_address = 11\n",
          "4: max_blocking_queries_per_address: 0 to 10"},
+        {NAMES "max_connections = 0\n", "3: max_connections: 1 to 1000000"},
+        {NAMES "max_connections = 1000001\n", "3: max_connections: 1 to 1000000"},
+        {NAMES "max_connections_per_address = 0\n", "3: max_connections_per_address: 1 or more"},
+        {NAMES "unread_bytes_max = 1048575\n", "3: unread_bytes_max: 1MiB or more"},
         {NAMES "drain_delay_s = 3601\n", "3: drain_delay_s: at most 3600"},
         {NAMES "segment_bytes = \"1.5MiB\"\n", "segment_bytes"},
         {NAMES "listener \"tcp\" { address = \"h:1\"\n tls_cert_file = \"c\" }\n", "tls_key_file"},
@@ -697,6 +729,7 @@ int main(void)
         TEST(json_is_read_too),
         TEST(an_error_names_file_line_and_field),
         TEST(a_seal_key_comes_from_a_file_or_a_credential),
+        TEST(the_previous_key_of_a_seal_is_read),
         TEST(a_disabled_seal_is_the_one_to_move_away_from),
         TEST(a_disabled_seal_alone_moves_to_key_shares),
         TEST(seals_that_contradict_each_other_are_refused),

@@ -149,6 +149,7 @@ static void claims_of_others_count_for_nothing(void **ctx)
     assert_status(hear(claim("west", 1, 5)), ST_INVALID); /* no such secondary */
     assert_status(hear(claim("east", 1, 1)), ST_INVALID); /* an equal epoch */
     assert_status(hear(claim("east", 1, DR_EPOCH_MAX + 1)), ST_INVALID);
+    assert_status(hear(claim("east", 1, 1 + DR_EPOCH_AHEAD + 1)), ST_INVALID);
     CHANGE(dr_secondary_delete(&txn, "east"));
     assert_status(hear(claim("east", 1, 5)), ST_INVALID); /* revoked */
     assert_int_equal(role_now().phase, DR_PHASE_RUNNING);
@@ -184,6 +185,7 @@ static void a_secondary_learns_the_epoch_of_its_primary_and_keeps_its_phase(void
     begin();
     assert_status(dr_epoch_learn(&txn, set, 6, &why), ST_INVALID);
     assert_status(dr_epoch_learn(&txn, set, DR_EPOCH_MAX + 1, &why), ST_INVALID);
+    assert_status(dr_epoch_learn(&txn, set, 6 + DR_EPOCH_AHEAD + 1, &why), ST_INVALID);
     assert_status(dr_epoch_learn(&txn, other_set, 9, &why), ST_INVALID);
     state_end(&txn);
     assert_status(hear(claim("east", 1, 9)), ST_INVALID);

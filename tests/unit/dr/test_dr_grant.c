@@ -11,6 +11,7 @@ static struct state_txn txn;
 static struct reason why;
 static struct buf key_pem, public_pem, other_key, other_public;
 static char secret[DR_SECRET_LEN + 1];
+static const uint8_t box_key[BOX_PUBLIC_BYTES] = {1}, other_box_key[BOX_PUBLIC_BYTES] = {2};
 
 static void begin(void)
 {
@@ -65,6 +66,7 @@ static struct dr_claim good(void)
     return (struct dr_claim){.id = "east",
                              .secret = secret,
                              .public_pem = buf_bytes(&public_pem),
+                             .box_key = box_key,
                              .version = 5,
                              .protocol = 1,
                              .feature = LEVEL};
@@ -88,7 +90,7 @@ static void assert_refused(const struct dr_claim *claim, int64_t now_ms, const c
         fail_msg("\"%s\" lacks \"%s\"", why.text, words);
 }
 
-static void one_key_uses_a_secret_and_may_repeat_its_request(void **ctx)
+static void one_pair_of_keys_uses_a_secret_and_may_repeat_its_request(void **ctx)
 {
     (void)ctx;
     struct dr_secondary stored;
@@ -107,6 +109,13 @@ static void one_key_uses_a_secret_and_may_repeat_its_request(void **ctx)
     claim.public_pem = buf_bytes(&other_public);
     assert_refused(&claim, 3000, "used already");
     claim.public_pem = buf_bytes(&public_pem);
+    claim.box_key = other_box_key; /* would get the root key */
+    assert_refused(&claim, 3000, "used already");
+    claim.box_key = box_key;
+    assert_status(use(&claim, 3000), ST_OK);
+    claim.secret = "00000000000000000000000000000000";
+    assert_refused(&claim, 3000, "knows no such");
+    claim.secret = secret;
     assert_refused(&claim, 2000 + DR_GRANT_AGAIN_MS, "used already");
 }
 
@@ -115,6 +124,7 @@ static void each_check_comes_before_the_next(void **ctx)
     (void)ctx;
     struct dr_claim claim = {
         .id = "east", .secret = "wrong", .public_pem = BYTES("no key"), .version = UINT64_MAX};
+    claim.box_key = box_key;
     assert_status(make("east", 1000, 60), ST_OK);
     assert_refused(&claim, 1000 + MINUTE_MS, "knows no such");
     claim.secret = "00000000000000000000000000000000";
@@ -133,8 +143,12 @@ static void each_check_comes_before_the_next(void **ctx)
     claim.feature = LEVEL - 1;
     assert_refused(&claim, 2000, "feature level 3");
     claim.feature = LEVEL + 1;
-    assert_refused(&claim, 2000, "impossible version");
+    assert_refused(&claim, 2000, "version: impossible");
+    claim.version = world.m.version + DR_VERSION_AHEAD + 1;
+    assert_refused(&claim, 2000, "version: impossible");
     claim.version = DR_VERSION_MAX;
+    assert_refused(&claim, 2000, "version: impossible");
+    claim.version = world.m.version + DR_VERSION_AHEAD;
     assert_status(use(&claim, 2000), ST_OK); /* the refusals have not used the secret up */
 }
 
@@ -261,7 +275,7 @@ static void keys_of_a_secondary_are_stored_encrypted(void **ctx)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_key_uses_a_secret_and_may_repeat_its_request),
+        TEST(one_pair_of_keys_uses_a_secret_and_may_repeat_its_request),
         TEST(each_check_comes_before_the_next),
         TEST(the_version_rises_to_the_secondarys),
         TEST(only_a_running_primary_grants),

@@ -1,6 +1,6 @@
 #include "router/world.h"
 
-static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                &kv_module};
 static struct world w;
 

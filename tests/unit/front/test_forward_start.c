@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "front/forward.h"
 #include "front/front_request.h"
+#include "http/unwritten.h"
 #include "node/node.h"
 #include "router/request/dialect.h"
 
@@ -54,6 +55,33 @@ enum status stream_body_reserve(struct forward *fw)
 {
     (void)fw;
     fail(); /* nothing streams here */
+    return ST_BUSY;
+}
+
+enum status stream_reply_reserve(struct forward *fw)
+{
+    (void)fw;
+    fail(); /* nothing streams here */
+    return ST_BUSY;
+}
+
+bool stream_is_read(const struct forward *fw)
+{
+    (void)fw;
+    fail(); /* no reply arrives here */
+    return true;
+}
+
+void http_reply_payer(struct http_request *req, const char *client, uint64_t token)
+{
+    (void)req, (void)client, (void)token;
+    fail();
+}
+
+enum status http_reply_take(struct http_request *req, size_t bytes)
+{
+    (void)req, (void)bytes;
+    fail();
     return ST_BUSY;
 }
 

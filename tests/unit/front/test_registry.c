@@ -2,9 +2,11 @@
 #include "api/registry/registry.h"
 #include "auth/registry/registry_rules.h"
 #include "auth/registry/registry_settings.h"
+#include "base/shared.h"
 #include "front/registry/registry.h"
 #include "front/registry/registry_pretty.h"
 #include "front/registry/registry_read.h"
+#include "front/registry/registry_rights.h"
 #include "router/pipeline/worker.h"
 #include "router/quota.h"
 #include "router/world.h"
@@ -21,8 +23,10 @@ static const struct schema thing_schema = {.fields = thing_fields,
                                            .n = ARRAY_LEN(thing_fields),
                                            .size = sizeof(struct thing),
                                            .fold_case = true};
-static const struct route_permission may_read = {"acl:read", REGISTRY_ACL, REGISTRY_READ};
-static const struct route_permission may_write = {"acl:write", REGISTRY_ACL, REGISTRY_WRITE};
+static const struct registry_row may_read = {
+    .permission = "acl:read", .resource = REGISTRY_ACL, .level = REGISTRY_READ};
+static const struct registry_row may_write = {
+    .permission = "acl:write", .resource = REGISTRY_ACL, .level = REGISTRY_WRITE};
 
 static enum status thing_read(struct req *req)
 {
@@ -51,17 +55,17 @@ static const struct route routes[] = {
     {.method = METHOD_GET,
      .path = ":name",
      .handler = thing_read,
-     .permission = &may_read,
+     .of_dialect = &may_read,
      .reply = &thing_schema,
      .help = "Read a thing."},
     {.method = METHOD_PUT,
      .path = ":name",
      .handler = thing_write,
-     .permission = &may_write,
+     .of_dialect = &may_write,
      .noun = "Thing",
      .body = &thing_schema,
      .reply = &thing_schema},
-    {.method = METHOD_DELETE, .path = ":name", .handler = thing_delete, .permission = &may_write},
+    {.method = METHOD_DELETE, .path = ":name", .handler = thing_delete, .of_dialect = &may_write},
 };
 static const struct route_api api = {.dialect = &registry_dialect,
                                      .prefix = "acl/thing/",
@@ -71,7 +75,7 @@ static const struct route_api api = {.dialect = &registry_dialect,
 static const struct route_api *const apis[] = {&api};
 static const struct module thing_module = {.name = "thing", .apis = apis, .n_apis = 1};
 static const struct module *const modules[] = {&thing_module, &token_module,    &cubbyhole_module,
-                                               &sys_module,   &registry_module, &kv_module};
+                                               SYS_MODULES,   &registry_module, &kv_module};
 
 static int open_world(void **ctx)
 {
@@ -517,8 +521,8 @@ static void the_document_of_the_registry_has_its_routes(void **ctx)
     assert_int_equal(
         world_request(&w, METHOD_GET, SPECS "?api=registry&generic_mount_paths=1", NULL)->body.len,
         len);
-    assert_int_equal(w.worker->docs.others[0].text.len + 1, len);
-    assert_int_equal(w.worker->docs.named.text.len, 0);
+    assert_int_equal(shared_bytes(w.worker->docs.others[0].text).len + 1, len);
+    assert_null(w.worker->docs.named.text);
 }
 
 static void the_document_of_another_api_is_as_before(void **ctx)

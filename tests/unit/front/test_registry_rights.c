@@ -15,8 +15,10 @@ static struct world w;
 #define READ_ACL "acl = \"read\""
 #define WRITE_ACL "acl = \"write\""
 
-static const struct route_permission may_read = {"acl:read", REGISTRY_ACL, REGISTRY_READ};
-static const struct route_permission may_write = {"acl:write", REGISTRY_ACL, REGISTRY_WRITE};
+static const struct registry_row may_read = {
+    .permission = "acl:read", .resource = REGISTRY_ACL, .level = REGISTRY_READ};
+static const struct registry_row may_write = {
+    .permission = "acl:write", .resource = REGISTRY_ACL, .level = REGISTRY_WRITE};
 
 static const char *rules_now; /* rules of POLICY from the next plant on; NULL: POLICY is deleted */
 static const char *datacenters[1];
@@ -67,8 +69,8 @@ static enum status thing_write(struct req *req)
 }
 
 static const struct route routes[] = {
-    {.method = METHOD_GET, .path = "read", .handler = thing_read, .permission = &may_read},
-    {.method = METHOD_PUT, .path = "write", .handler = thing_write, .permission = &may_write},
+    {.method = METHOD_GET, .path = "read", .handler = thing_read, .of_dialect = &may_read},
+    {.method = METHOD_PUT, .path = "write", .handler = thing_write, .of_dialect = &may_write},
     {.method = METHOD_PUT, .path = "plant", .handler = plant},
 };
 static const struct route_api api = {.dialect = &registry_dialect,
@@ -79,7 +81,7 @@ static const struct route_api api = {.dialect = &registry_dialect,
 static const struct route_api *const apis[] = {&api};
 static const struct module thing_module = {.name = "thing", .apis = apis, .n_apis = 1};
 static const struct module *const modules[] = {&thing_module, &token_module,    &cubbyhole_module,
-                                               &sys_module,   &registry_module, &kv_module};
+                                               SYS_MODULES,   &registry_module, &kv_module};
 
 static void open_with(bool default_allow)
 {

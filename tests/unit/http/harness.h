@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/trace.h"
+#include "http/counters.h"
 #include "http/http.h"
 #include "loop/loop.h"
 

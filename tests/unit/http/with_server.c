@@ -1,5 +1,6 @@
 #include "http/with_server.h"
 
+#include "http/counters.h"
 #include "http/park.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 #include "base/mem.h"
+#include "loop/lane.h"
 #include "loop/loop.h"
 
 #include <setjmp.h>
@@ -9,6 +10,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 static int setup(void **ctx)
@@ -241,7 +243,7 @@ static atomic_int job_priority; /* of the thread that ran the last job */
 static void job_run(struct env_work *work)
 {
     struct job *j = CONTAINER_OF(work, struct job, work);
-    if (work->lane != LANE_POOL) {
+    if (work->lane < LANE_POOL) {
         assert_int_equal(atomic_fetch_add(j->running, 1), 0);
         assert_int_equal(atomic_fetch_add(j->next_run, 1), j->nth);
         atomic_fetch_sub(j->running, 1);
@@ -253,7 +255,7 @@ static void job_run(struct env_work *work)
 static void job_done(struct env_work *work)
 {
     struct job *j = CONTAINER_OF(work, struct job, work);
-    if (work->lane != LANE_POOL)
+    if (work->lane < LANE_POOL)
         assert_int_equal(j->nth, (*j->next_done)++);
     if (--*j->left == 0)
         loop_stop(j->env);
@@ -295,6 +297,48 @@ static void pool_work_runs_off_the_loop(void **ctx)
 {
     run_jobs(*ctx, LANE_POOL, true);
     run_jobs(*ctx, LANE_POOL, true);
+}
+
+/* Work that waits until it is let go. */
+struct held {
+    struct env_work work;
+    atomic_bool *go;
+    struct env *env;
+    unsigned *left;
+};
+
+static void held_run(struct env_work *work)
+{
+    struct held *h = CONTAINER_OF(work, struct held, work);
+    while (!atomic_load(h->go))
+        (void)sched_yield();
+}
+
+static void held_done(struct env_work *work)
+{
+    struct held *h = CONTAINER_OF(work, struct held, work);
+    if (--*h->left == 0)
+        loop_stop(h->env);
+}
+
+static void pool_work_does_not_wait_for_slow_work(void **ctx)
+{
+    struct held slow[2 * LANE_THREADS_MAX];
+    atomic_bool go = false;
+    unsigned left = ARRAY_LEN(slow);
+    for (size_t i = 0; i < ARRAY_LEN(slow); i++) {
+        slow[i] = (struct held){.work = {.run = held_run, .done = held_done, .lane = LANE_SLOW},
+                                .go = &go,
+                                .env = *ctx,
+                                .left = &left};
+        env_work(*ctx, &slow[i].work);
+    }
+    run_jobs(*ctx, LANE_POOL, true);
+    assert_int_equal(left, ARRAY_LEN(slow));
+    atomic_store(&go, true);
+    loop_run(*ctx);
+    assert_int_equal(left, 0);
+    run_jobs(*ctx, LANE_SLOW, true);
 }
 
 static void pool_and_bulk_work_yield_to_the_loops_and_the_log(void **ctx)
@@ -652,6 +696,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(log_work_runs_in_order_one_at_a_time_off_the_loop, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(pool_work_runs_off_the_loop, setup, teardown),
+        cmocka_unit_test_setup_teardown(pool_work_does_not_wait_for_slow_work, setup, teardown),
         cmocka_unit_test_setup_teardown(pool_and_bulk_work_yield_to_the_loops_and_the_log, setup,
                                         teardown),
         cmocka_unit_test(freeing_waits_for_submitted_work),

@@ -16,6 +16,14 @@ void rlog_status(struct rlog *rlog, struct rlog_status *ret_status)
     *ret_status = raft;
 }
 
+static bool linked = true;
+
+bool mesh_linked(const struct mesh *mesh, uint64_t id)
+{
+    (void)mesh, (void)id;
+    return linked;
+}
+
 static int set_up(void **ctx)
 {
     (void)ctx;
@@ -108,6 +116,45 @@ static void a_feature_level_counts_while_it_is_reported(void **ctx)
     assert_int_equal(peers_feature(&peers, 2), RLOG_FEATURE_FIRST);
 }
 
+static const uint8_t mark[SEAL_MARK_BYTES] = "the mark of k 1",
+                     another[SEAL_MARK_BYTES] = "another";
+
+static void report_seal(uint64_t from, const uint8_t *of, size_t len)
+{
+    CLEANUP(buf_done) struct buf said = {0};
+    buf_add_u8(&said, REPORT_SEAL);
+    buf_add(&said, bytes_of(of, len));
+    assert_true(receive(from, buf_bytes(&said)));
+}
+
+static void a_seal_key_counts_while_it_is_reported_over_a_link(void **ctx)
+{
+    (void)ctx;
+    host.mesh = (struct mesh *)&linked; /* is not read */
+    report_seal(2, mark, sizeof mark);  /* of a node that has not reported on itself yet */
+    report(2, true);
+    assert_false(peers_has_seal(&peers, 2, mark));
+    report_seal(2, mark, sizeof mark);
+    report(2, false);
+    assert_true(peers_has_seal(&peers, 2, mark));
+    assert_false(peers_has_seal(&peers, 2, another));
+    assert_false(peers_has_seal(&peers, 3, mark));
+    report_seal(2, another, 7); /* malformed */
+    assert_true(peers_has_seal(&peers, 2, mark));
+    report_seal(2, another, sizeof another);
+    assert_false(peers_has_seal(&peers, 2, mark));
+    assert_true(peers_has_seal(&peers, 2, another));
+    linked = false;
+    assert_false(peers_has_seal(&peers, 2, another));
+    linked = true;
+    clock_env.now_ms += 3001;
+    report(2, true); /* of an older build, after a restart */
+    assert_false(peers_has_seal(&peers, 2, another));
+    report_seal(2, another, sizeof another);
+    host.mesh = NULL;
+    assert_false(peers_has_seal(&peers, 2, another));
+}
+
 static void a_report_of_an_address_is_left_to_another_part(void **ctx)
 {
     (void)ctx;
@@ -130,6 +177,8 @@ int main(void)
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_report_is_kept, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_feature_level_counts_while_it_is_reported, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_seal_key_counts_while_it_is_reported_over_a_link, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_report_of_an_address_is_left_to_another_part, set_up,
                                         tear_down),

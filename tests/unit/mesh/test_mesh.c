@@ -195,6 +195,32 @@ static void a_node_that_ends_is_found_gone_once(void **ctx)
     assert_int_equal(stats(&w->nodes[0]).peers_gone, 1);
 }
 
+static bool both_took_over(void *ctx)
+{
+    struct world *w = ctx;
+    return strstr(logged, "two processes use the identity of node n2") != NULL &&
+           strstr(logged, "links to n1 at") != NULL && stats(&w->nodes[0]).links_in != 0;
+}
+
+/* A copied data directory that was started too. */
+static void two_processes_of_one_identity_are_named_and_dial_less_often(void **ctx)
+{
+    struct world *w = *ctx;
+    start(w, 0);
+    start(w, 1);
+    struct mesh_options copy = options_of(w, 1, "a");
+    copy.events.ctx = &w->nodes[2];
+    copy.address = "127.0.0.1:0";
+    start_with(w, 2, &copy);
+    for (unsigned i = 1; i < 3; i++)
+        mesh_members(w->nodes[i].mesh, &w->nodes[0].member, 1);
+    run_until(w, both_took_over, w);
+    run_for(w, 2500);
+    uint64_t before = stats(&w->nodes[0]).accepts;
+    run_for(w, 1500);
+    assert_in_range(stats(&w->nodes[0]).accepts - before, 0, 12); /* dozens without a pause */
+}
+
 static bool called_in_vain(void *ctx)
 {
     return stats(ctx).connects_failed >= 4;
@@ -638,6 +664,7 @@ int main(void)
         node_test(a_frame_to_nobody_is_counted),
         node_test(a_node_answers_one_it_does_not_know),
         node_test(a_node_that_ends_is_found_gone_once),
+        node_test(two_processes_of_one_identity_are_named_and_dial_less_often),
         node_test(a_node_never_seen_is_not_gone),
         node_test(links_come_back_after_a_restart),
         node_test(only_a_process_that_ended_is_gone),

@@ -11,7 +11,7 @@ static struct state_txn txn;
 
 static int open_world(void **ctx)
 {
-    static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+    static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                    &kv_module};
     (void)ctx;
     world_open(&w, modules, ARRAY_LEN(modules));

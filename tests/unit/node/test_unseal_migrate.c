@@ -9,6 +9,9 @@ static const struct seal a = {.type = SEAL_STATIC, .id = "a"}, b = {.type = SEAL
 static const struct unseal_options to_shares = {.type = SEAL_SHAMIR};
 static const struct unseal_options by_a = {.type = SEAL_STATIC, .seal = &a};
 static const struct unseal_options by_b = {.type = SEAL_STATIC, .seal = &b};
+/* The key is to change from a to b. */
+static const struct seal b_after_a = {.type = SEAL_STATIC, .id = "b", .previous = &a};
+static const struct unseal_options by_b_or_a = {.type = SEAL_STATIC, .seal = &b_after_a};
 static const struct unseal_options no_file = {.type = SEAL_STATIC};
 static const struct unseal_options shares_to_a = {
     .type = SEAL_STATIC, .seal = &a, .has_former = true};
@@ -37,6 +40,10 @@ static const struct {
     {&by_a, &key_b, UNSEAL_NO_WAY, "wrapped by the seal key 'b', this node is configured for 'a'"},
     {&by_a, &shares, UNSEAL_MIGRATION, "3 of 5 key shares have to be given with migrate"},
     {&by_b, &key_b, UNSEAL_ITSELF, NULL},
+    {&by_b_or_a, &key_a, UNSEAL_ITSELF, NULL},
+    {&by_b_or_a, &key_b, UNSEAL_ITSELF, NULL},
+    {&by_b_or_a, &shares, UNSEAL_MIGRATION, "3 of 5 key shares have to be given with migrate"},
+    {&by_b, &key_a, UNSEAL_NO_WAY, "start it with that key, or add previous_key_file"},
     {&no_file, &key_a, UNSEAL_NO_WAY, "there is no seal key"},
     {&no_file, &shares, UNSEAL_NO_WAY, "there is no seal key"},
     {&shares_to_a, &shares, UNSEAL_MIGRATION, "the seal key 'a'; to move the cluster to it"},

@@ -1,6 +1,7 @@
 /* The text that `holdfast dump` prints about entries and content. */
 #include "golden.h"
 
+#include "base/record.h"
 #include "raft/txn/rlog_describe.h"
 
 static void collect(void *ctx, const char *text)
@@ -146,6 +147,39 @@ static void keys_that_do_not_print_are_escaped(void **state)
     buf_done(&entry);
 }
 
+static const struct record_field lamp_fields[] = {RECORD_ITSELF("lit", bool, U8)};
+static const struct record raw_record = {RECORD(bool, lamp_fields), .name = "test/raw",
+                                         .key = "l/raw/", .newest = 1, .raw = true};
+RECORD_LISTED(raw_record);
+static const struct record sealed_record = {RECORD(bool, lamp_fields), .name = "test/sealed",
+                                            .key = "l/sealed/", .newest = 1};
+RECORD_LISTED(sealed_record);
+
+static void a_record_that_is_not_encrypted_is_shown_in_clear(void **state)
+{
+    (void)state;
+    struct rlog_txn_builder b = {0};
+    struct buf txn = {0}, entry = {0};
+    rlog_txn_put(&b, BYTES("l/raw/a"), BYTES("\1\1"));
+    rlog_txn_put(&b, BYTES("l/raw/b"), BYTES("\1\2"));
+    rlog_txn_put(&b, BYTES("l/sealed/a"), BYTES("\1\1"));
+    assert_status(rlog_txn_encode(&b, &txn), ST_OK);
+    assert_status(
+        rlog_entry_encode(RLOG_FEATURE_FIRST, 0, &(struct bytes){txn.data, txn.len}, 1, &entry),
+        ST_OK);
+    assert_entry_reads(buf_bytes(&entry),
+                       "cluster time 1970-01-01T00:00:00.000Z, feature 1, 1 transactions\n"
+                       "  transaction 0\n"
+                       "    put l/raw/a (2 bytes)\n"
+                       "      test/raw: lit true\n"
+                       "    put l/raw/b (2 bytes)\n"
+                       "      test/raw: malformed\n"
+                       "    put l/sealed/a (2 bytes)\n");
+    rlog_txn_done(&b);
+    buf_done(&txn);
+    buf_done(&entry);
+}
+
 static void content_is_explained(void **state)
 {
     (void)state;
@@ -176,6 +210,7 @@ int main(void)
         cmocka_unit_test(a_malformed_run_is_said),
         cmocka_unit_test(what_cannot_be_read_is_said),
         cmocka_unit_test(keys_that_do_not_print_are_escaped),
+        cmocka_unit_test(a_record_that_is_not_encrypted_is_shown_in_clear),
         cmocka_unit_test(content_is_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

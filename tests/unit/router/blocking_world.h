@@ -83,10 +83,10 @@ static enum status run_wrong(struct req *req)
 }
 
 static const struct route blocking_routes[] = {
-    {.method = METHOD_GET, .path = "key/:name", .handler = run_key, .flags = ROUTE_BLOCKING},
-    {.method = METHOD_GET, .path = "read/:name", .handler = run_read, .flags = ROUTE_BLOCKING},
-    {.method = METHOD_LIST, .path = "keys", .handler = run_list, .flags = ROUTE_BLOCKING},
-    {.method = METHOD_GET, .path = "wrong", .handler = run_wrong, .flags = ROUTE_BLOCKING},
+    {.method = METHOD_GET, .path = "key/:name", .handler = run_key, .index = INDEX_BLOCKS},
+    {.method = METHOD_GET, .path = "read/:name", .handler = run_read, .index = INDEX_BLOCKS},
+    {.method = METHOD_LIST, .path = "keys", .handler = run_list, .index = INDEX_BLOCKS},
+    {.method = METHOD_GET, .path = "wrong", .handler = run_wrong, .index = INDEX_BLOCKS},
     {.method = METHOD_POST, .path = "key/:name", .handler = run_put},
     {.method = METHOD_DELETE, .path = "key/:name", .handler = run_delete},
 };
@@ -114,7 +114,7 @@ static const struct route_api *const blocking_apis[] = {&blocking_api};
 static const struct module blocking_module = {
     .name = "blocking", .apis = blocking_apis, .n_apis = 1};
 static const struct module *const modules[] = {&blocking_module, &token_module, &cubbyhole_module,
-                                               &sys_module, &kv_module};
+                                               SYS_MODULES, &kv_module};
 
 /* A commit of another request, between the phases of the one under way. */
 static inline void someone_else_puts(struct world *world, const char *key)

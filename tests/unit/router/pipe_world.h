@@ -118,7 +118,7 @@ static const struct route test_routes[] = {
     {.method = METHOD_POST, .path = "add", .handler = run_add},
     {.method = METHOD_GET, .path = "add", .handler = run_add},
     {.method = METHOD_POST, .path = "fail", .handler = run_stage_and_fail},
-    {.method = METHOD_POST, .path = "version", .handler = run_version, .flags = ROUTE_VERSION},
+    {.method = METHOD_POST, .path = "version", .handler = run_version, .index = INDEX_VERSION},
     {.method = METHOD_POST, .path = "warn", .handler = run_warn},
     {.method = METHOD_POST,
      .path = "named/:name",
@@ -127,16 +127,16 @@ static const struct route test_routes[] = {
      .reply = &named_schema},
     {.method = METHOD_POST, .path = "silent/:name", .handler = run_silent, .body = &named_schema},
     {.method = METHOD_POST, .path = "reads", .handler = run_count, .flags = ROUTE_READS},
-    {.method = METHOD_GET, .path = "active", .handler = run_count, .flags = ROUTE_ACTIVE},
-    {.method = METHOD_GET, .path = "stays", .handler = run_count, .flags = ROUTE_STAYS},
-    {.method = METHOD_GET, .path = "sudo", .handler = run_count, .flags = ROUTE_TOP_LEVEL},
+    {.method = METHOD_GET, .path = "active", .handler = run_count, .place = PLACE_ACTIVE},
+    {.method = METHOD_GET, .path = "stays", .handler = run_count, .place = PLACE_STAYS},
+    {.method = METHOD_GET, .path = "sudo", .handler = run_count, .form = FORM_TOP_LEVEL},
     {.method = METHOD_POST, .path = "later", .handler = run_add, .feature = RLOG_FEATURE},
     {.method = METHOD_PATCH, .path = "patch", .handler = run_count},
     {.method = METHOD_POST,
      .path = "upload",
      .handler = run_count,
      .outside = outside,
-     .flags = ROUTE_UPLOAD},
+     .input = INPUT_UPLOAD},
 };
 static const struct route_api test_api = {.dialect = &secrets_dialect,
                                           .prefix = "test/",
@@ -146,7 +146,7 @@ static const struct route_api test_api = {.dialect = &secrets_dialect,
 static const struct route_api *const test_apis[] = {&test_api};
 static const struct module test_module = {.name = "test", .apis = test_apis, .n_apis = 1};
 static const struct module *const modules[] = {&test_module, &token_module, &cubbyhole_module,
-                                               &sys_module, &kv_module};
+                                               SYS_MODULES, &kv_module};
 
 static struct world w;
 

@@ -68,8 +68,9 @@ static const char *plain_text(enum status st)
     }
 }
 
-static void plain_error(const char *text, struct buf *out)
+static void plain_error(int http, const char *text, struct buf *out)
 {
+    (void)http; /* the same form for all */
     buf_add_str(out, text);
 }
 
@@ -133,10 +134,42 @@ static const struct route_api thing_api = {.dialect = &plain_dialect,
                                            .type = "thing",
                                            .routes = thing_routes,
                                            .n = ARRAY_LEN(thing_routes)};
-static const struct route_api *const thing_apis[] = {&thing_api};
-static const struct module thing_module = {.name = "thing", .apis = thing_apis, .n_apis = 1};
+
+/* A part of the API of plain_dialect, with a root and a table of its own for every path below. */
+static const struct dialect part_dialect = {
+    .name = "part",
+    .root = "/part/",
+    .part_of = "plain",
+    .read_method = plain_method,
+    .read_namespace = plain_namespace,
+    .read_token = plain_token,
+    .parse_body = body_parse,
+    .refuse_field = plain_refuse_field,
+    .unknown_field = plain_unknown_field,
+    .silent_http = 200,
+    .data_type = "application/json",
+    .put_data = plain_data,
+    .error_type = "text/plain; charset=utf-8",
+    .error_http = plain_http,
+    .error_text = plain_text,
+    .put_error = plain_error,
+    .body_too_long_text = "body too long",
+    .say_no_path = plain_no_path,
+    .add_headers = plain_headers,
+};
+static const struct route part_routes[] = {
+    {.method = METHOD_GET, .path = "one/:name", .handler = thing_read, .reply = &thing_schema},
+    {.method = METHOD_GET, .path = "two", .handler = thing_read, .reply = &thing_schema},
+};
+static const struct route_api part_api = {.dialect = &part_dialect,
+                                          .prefix = "",
+                                          .type = "part",
+                                          .routes = part_routes,
+                                          .n = ARRAY_LEN(part_routes)};
+static const struct route_api *const thing_apis[] = {&thing_api, &part_api};
+static const struct module thing_module = {.name = "thing", .apis = thing_apis, .n_apis = 2};
 static const struct module *const modules[] = {&thing_module, &token_module, &cubbyhole_module,
-                                               &sys_module, &kv_module};
+                                               SYS_MODULES, &kv_module};
 
 static int open_world(void **ctx)
 {
@@ -303,6 +336,29 @@ static void the_secrets_service_keeps_its_dialect(void **ctx)
     assert_reply(t, 404, "{\"errors\":[]}");
 }
 
+static void a_table_without_a_prefix_has_every_path_below_its_root(void **ctx)
+{
+    (void)ctx;
+    assert_reply(plain_send(plain_new(METHOD_GET, "/part/one/a", NULL)), 200, "{\"size\":7}");
+    assert_reply(plain_send(plain_new(METHOD_GET, "/part/two", NULL)), 200, "{\"size\":7}");
+    assert_reply(plain_send(plain_new(METHOD_GET, "/part/three", NULL)), 404, "no such endpoint");
+}
+
+static void a_listener_of_an_api_serves_the_parts_of_the_api(void **ctx)
+{
+    static const char *const names[] = {"plain"}, *const others[] = {"secrets"};
+    const struct module_list list = {modules, ARRAY_LEN(modules)};
+    struct dialect_map all, chosen;
+    size_t unknown;
+    (void)ctx;
+    dialect_map_init(&all, &list);
+    assert_status(dialect_map_choose(&all, names, 1, &chosen, &unknown), ST_OK);
+    assert_ptr_equal(dialect_find(&chosen, BYTES("/api/thing/a")), &plain_dialect);
+    assert_ptr_equal(dialect_find(&chosen, BYTES("/part/two")), &part_dialect);
+    assert_status(dialect_map_choose(&all, others, 1, &chosen, &unknown), ST_OK);
+    assert_ptr_not_equal(dialect_find(&chosen, BYTES("/part/two")), &part_dialect);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_world, close_world)
@@ -315,6 +371,8 @@ int main(void)
         TEST(a_node_that_cannot_serve_says_so_in_its_words),
         TEST(quotas_are_refused_in_its_form),
         TEST(the_secrets_service_keeps_its_dialect),
+        TEST(a_table_without_a_prefix_has_every_path_below_its_root),
+        TEST(a_listener_of_an_api_serves_the_parts_of_the_api),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

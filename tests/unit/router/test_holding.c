@@ -7,7 +7,7 @@ static struct world w;
 static struct dr_holds holds;
 static struct test_request request;
 static unsigned asked;
-static const struct module *const modules[] = {&token_module, &sys_module, &kv_module};
+static const struct module *const modules[] = {&token_module, SYS_MODULES, &kv_module};
 
 static bool hold(struct node *node, struct dr_hold *item, uint64_t now_ms)
 {

@@ -223,12 +223,12 @@ static void the_anonymous_document_is_rendered_once_for_each_change_of_mounts(vo
     (void)ctx;
     static const char mount[] =
         "{\"type\":\"kv-v1\",\"config\":{\"listing_visibility\":\"unauth\"}}";
-    const struct buf *kept = &w.worker->docs.named.text;
+    struct shared *const *kept = &w.worker->docs.named.text;
     size_t len = ask_anonymous(NULL)->body.len;
-    assert_int_equal(kept->len + 1, len);
-    const uint8_t *at = kept->data;
+    assert_int_equal((*kept)->text.len + 1, len);
+    const uint8_t *at = (*kept)->text.data;
     assert_int_equal(ask_anonymous(NULL)->body.len, len);
-    assert_ptr_equal(kept->data, at);
+    assert_ptr_equal((*kept)->text.data, at);
     assert_int_equal(world_request(&w, METHOD_PUT, "/v1/sys/mounts/shown", mount)->http, 204);
     assert_body_has(ask_anonymous(NULL), "\"/shown/{path}\"");
     assert_int_equal(world_request(&w, METHOD_DELETE, "/v1/sys/mounts/shown", NULL)->http, 204);

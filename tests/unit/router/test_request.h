@@ -98,7 +98,7 @@ static inline void test_respond(struct router_request *request, struct router_re
                            allow ? sizeof t->allow : sizeof t->location, "%.*s", (int)h.value.len,
                            (const char *)h.value.data);
     }
-    buf_add(&t->body, buf_bytes(&reply->body));
+    buf_add(&t->body, reply_bytes(reply));
     buf_add_u8(&t->body, 0);
     arena_done(&t->arena); /* as a transport may: the request is over */
 }

@@ -1,6 +1,6 @@
 #include "support.h"
 
-#include "router/table/route.h"
+#include "router/table/route_index.h"
 
 static enum status never(struct req *req)
 {
@@ -18,16 +18,17 @@ static const struct route rows[] = {
     {.method = METHOD_GET, .path = "data/latest", .handler = never},
     {.method = METHOD_GET, .path = "data/*path", .handler = never},
     {.method = METHOD_PATCH, .path = "data/*path", .handler = never, .flags = ROUTE_SUDO},
-    {.method = METHOD_POST, .path = "data/*path", .handler = never, .flags = ROUTE_SOME},
+    {.method = METHOD_POST, .path = "data/+path", .handler = never},
     {.method = METHOD_DELETE, .path = "lost/found", .handler = never},
-    {.method = METHOD_GET, .path = "lost/*path", .handler = never, .flags = ROUTE_ASTRAY},
-    {.method = METHOD_POST, .path = "lost/*path", .handler = never, .flags = ROUTE_ASTRAY},
-    {.method = METHOD_GET, .path = "open", .handler = never, .auth = AUTH_NONE},
-    {.method = METHOD_POST, .path = "open", .handler = never, .auth = AUTH_NONE},
-    {.method = METHOD_GET, .path = "half", .handler = never, .auth = AUTH_NONE},
+    {.method = METHOD_GET, .path = "lost/*path", .handler = never, .kind = ROW_ASTRAY},
+    {.method = METHOD_POST, .path = "lost/*path", .handler = never, .kind = ROW_ASTRAY},
+    {.method = METHOD_GET, .path = "open", .handler = never, .who = WHO_ANYONE},
+    {.method = METHOD_POST, .path = "open", .handler = never, .who = WHO_ANYONE},
+    {.method = METHOD_GET, .path = "half", .handler = never, .who = WHO_ANYONE},
     {.method = METHOD_POST, .path = "half", .handler = never},
     {.method = METHOD_LIST, .path = "gone/list", .handler = never},
-    {.method = METHOD_GET, .path = "gone/*path", .handler = never, .flags = ROUTE_ABSENT},
+    {.method = METHOD_GET, .path = "gone/*path", .handler = never, .kind = ROW_ABSENT},
+    {.method = METHOD_GET, .path = "users/:user@/keys", .handler = never},
 };
 enum { OWN_ROWS = 3 };
 static const struct route_table none = {rows, 0},
@@ -36,20 +37,41 @@ static const struct route_table *const more[] = {&none, &rest};
 static const struct route_api api = {
     .type = "t", .routes = rows, .n = OWN_ROWS, .more = more, .n_more = ARRAY_LEN(more)};
 
+static const struct route_api *const apis[] = {&api};
+static const struct module module = {.name = "t", .apis = apis, .n_apis = 1};
+static const struct module *const modules[] = {&module};
+static const struct module_list list = {modules, 1};
+
 static struct arena arena;
+static struct route_index *made;
 static struct route_params params;
 static struct route_others others;
+
+static int make(void **ctx)
+{
+    struct reason why = {{0}};
+    (void)ctx;
+    if (route_index_new(&list, &why, &made) != ST_OK)
+        fail_msg("%s", why.text);
+    return 0;
+}
 
 static int wipe(void **ctx)
 {
     (void)ctx;
+    route_index_free(made);
     arena_done(&arena);
     return 0;
 }
 
 static enum status match(enum http_method method, const char *path, const struct route **ret_route)
 {
-    return route_match(&api, method, bytes_str(path), &arena, ret_route, &params, &others);
+    struct route_found found;
+    enum status st = route_find_below(made, &api, method, bytes_str(path), &arena, &found);
+    *ret_route = found.route;
+    params = found.params;
+    others = found.others;
+    return st;
 }
 
 static void assert_row(enum http_method method, const char *path, size_t row)
@@ -61,7 +83,7 @@ static void assert_row(enum http_method method, const char *path, size_t row)
         fail_msg("%s matches row %zu", path, (size_t)(route - rows));
 }
 
-static void the_first_row_that_fits_is_taken(void **ctx)
+static void the_most_literal_row_serves(void **ctx)
 {
     (void)ctx;
     assert_row(METHOD_GET, "health", 0);
@@ -74,7 +96,7 @@ static void the_first_row_that_fits_is_taken(void **ctx)
     assert_row(METHOD_PATCH, "data/latest", 8);
 }
 
-static void captures_are_given_by_name(void **ctx)
+static void a_parameter_is_found_by_its_name(void **ctx)
 {
     (void)ctx;
     assert_row(METHOD_DELETE, "roles/my-role.1/keys/k_2", 4);
@@ -85,7 +107,7 @@ static void captures_are_given_by_name(void **ctx)
     assert_string_equal(params.items[1].value, "k_2");
 }
 
-static void a_literal_may_stand_behind_the_rest(void **ctx)
+static void a_literal_may_follow_the_rest(void **ctx)
 {
     (void)ctx;
     static const char *const paths[][2] = {
@@ -123,7 +145,20 @@ static void a_segment_that_is_no_name_is_not_captured(void **ctx)
     assert_row(METHOD_GET, "roles/k\xc3\xa4se", 3);
 }
 
-static void nothing_is_not_captured_by_who_needs_something(void **ctx)
+static void a_name_may_have_an_at_sign_where_the_pattern_says_so(void **ctx)
+{
+    static const char *const paths[] = {"users/@a/keys", "users/a@/keys", "users/a b/keys"};
+    const struct route *route;
+    (void)ctx;
+    assert_row(METHOD_GET, "users/ann@example.org/keys", ARRAY_LEN(rows) - 1);
+    assert_bytes(params.items[0].name, BYTES("user"));
+    assert_string_equal(params.items[0].value, "ann@example.org");
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+        if (match(METHOD_GET, paths[i], &route) == ST_OK)
+            fail_msg("%s matches", paths[i]);
+}
+
+static void a_rest_with_plus_is_never_empty(void **ctx)
 {
     (void)ctx;
     const struct route *route;
@@ -132,7 +167,7 @@ static void nothing_is_not_captured_by_who_needs_something(void **ctx)
     assert_status(match(METHOD_POST, "data", &route), ST_UNSUPPORTED);
 }
 
-static void who_went_astray_is_told_so_where_nothing_else_is(void **ctx)
+static void an_astray_row_serves_what_no_other_row_takes(void **ctx)
 {
     (void)ctx;
     const struct route *route;
@@ -146,7 +181,7 @@ static void who_went_astray_is_told_so_where_nothing_else_is(void **ctx)
     assert_int_equal(others.methods, 1u << METHOD_GET | 1u << METHOD_POST | 1u << METHOD_PUT);
 }
 
-static void what_is_absent_is_so_by_every_method(void **ctx)
+static void an_absent_path_refuses_every_method(void **ctx)
 {
     (void)ctx;
     static const struct {
@@ -183,7 +218,7 @@ static void unknown_paths_and_methods_differ(void **ctx)
     assert_string_equal(text, "GET, POST, PUT, PATCH");
 }
 
-static void what_needs_no_token_by_any_method_is_said(void **ctx)
+static void a_path_without_tokens_is_open_by_every_method(void **ctx)
 {
     (void)ctx;
     const struct route *route;
@@ -209,21 +244,22 @@ static void the_method_implies_the_capability(void **ctx)
     assert_int_equal(route_caps(&both, METHOD_POST), CAP_CREATE | CAP_UPDATE);
 }
 
-#define TEST(f) cmocka_unit_test_teardown(f, wipe)
+#define TEST(f) cmocka_unit_test_setup_teardown(f, make, wipe)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(the_first_row_that_fits_is_taken),
-        TEST(captures_are_given_by_name),
-        TEST(a_literal_may_stand_behind_the_rest),
+        TEST(the_most_literal_row_serves),
+        TEST(a_parameter_is_found_by_its_name),
+        TEST(a_literal_may_follow_the_rest),
         TEST(the_rest_of_a_path_is_captured_as_it_is),
         TEST(a_segment_that_is_no_name_is_not_captured),
-        TEST(nothing_is_not_captured_by_who_needs_something),
-        TEST(who_went_astray_is_told_so_where_nothing_else_is),
-        TEST(what_is_absent_is_so_by_every_method),
+        TEST(a_name_may_have_an_at_sign_where_the_pattern_says_so),
+        TEST(a_rest_with_plus_is_never_empty),
+        TEST(an_astray_row_serves_what_no_other_row_takes),
+        TEST(an_absent_path_refuses_every_method),
         TEST(unknown_paths_and_methods_differ),
-        TEST(what_needs_no_token_by_any_method_is_said),
+        TEST(a_path_without_tokens_is_open_by_every_method),
         TEST(the_method_implies_the_capability),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

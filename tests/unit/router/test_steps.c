@@ -97,7 +97,76 @@ static enum status nothing_exists(struct req *req)
     return ST_NOT_FOUND;
 }
 
+/* The handler replies itself, and says that its step outside is not due. */
+static enum status handle_alone(struct req *req)
+{
+    static void (*none)(void);
+    pass('h', &none);
+    TRY(add_to(req, BYTES("s/first")));
+    req_skip_outside(req);
+    struct text_writer out = req_reply_begin(req);
+    text_open_object(&out);
+    text_member_str(&out, "trail", trail);
+    text_close(&out);
+    return req_reply_end(req);
+}
+
+/* Refuses, after it has staged a count that must be kept and something that must not. */
+static enum status handle_refused(struct req *req)
+{
+    TRY(add_to(req, BYTES("s/first")));
+    req_keep(req);
+    TRY(add_to(req, BYTES("s/second")));
+    return req_fail(req, ST_INVALID, "refused after a count");
+}
+
+enum { PARTS = 3 };
+
+/* Stores a result that needs several transactions. */
+static enum status finish_in_parts(struct req *req)
+{
+    pass('f', &during_finish);
+    TRY(add_to(req, BYTES("s/second")));
+    if (req->steps.finished + 1 < PARTS) {
+        req_finish_again(req);
+        return ST_OK;
+    }
+    struct text_writer out = req_reply_begin(req);
+    text_open_object(&out);
+    text_member_int(&out, "parts", (int64_t)req->steps.finished + 1);
+    text_close(&out);
+    return req_reply_end(req);
+}
+
+static enum status reply_outside(struct req *req)
+{
+    pass('o', &during_outside);
+    struct text_writer out = req_reply_begin(req);
+    text_open_object(&out);
+    text_member_str(&out, "secret", "made outside");
+    text_close(&out);
+    return req_reply_end(req);
+}
+
+struct any {
+    const char *text;
+};
+static const struct field any_fields[] = {FIELD(struct any, text, STRING)};
+static const struct schema any_reply = SCHEMA(struct any, any_fields);
+
 static const struct route rows[] = {
+    {.method = METHOD_POST, .path = "alone", .handler = handle_alone, .outside = outside},
+    {.method = METHOD_POST, .path = "refused", .handler = handle_refused},
+    {.method = METHOD_POST,
+     .path = "parts",
+     .handler = handle_nothing,
+     .outside = outside,
+     .finish = finish_in_parts},
+    {.method = METHOD_POST,
+     .path = "late",
+     .handler = handle_nothing,
+     .outside = reply_outside,
+     .reply = &any_reply},
     {.method = METHOD_POST,
      .path = "all",
      .handler = handle,
@@ -128,7 +197,7 @@ static const struct module_engine engines[] = {{.type = "stepping"}};
 static const struct module steps_module = {
     .name = "steps", .apis = apis, .n_apis = 2, .engines = engines, .n_engines = 1};
 static const struct module *const modules[] = {&steps_module, &token_module, &cubbyhole_module,
-                                               &sys_module, &kv_module};
+                                               SYS_MODULES, &kv_module};
 
 static int open_steps(void **ctx)
 {
@@ -568,12 +637,117 @@ static void every_failed_allocation_of_finish_is_told(void **ctx)
     assert_true(failing > 3);
 }
 
+/* A node that forwards knows from its own mounts which rows have a step outside. */
+static void a_forwarded_step_outside_is_asked_for_once(void **ctx)
+{
+    (void)ctx;
+    assert_int_equal(
+        world_request(&w, METHOD_POST, "/v1/sys/mounts/st", "{\"type\":\"stepping\"}")->http, 204);
+    world_standby(&w, true);
+    w.forward_status[0] = ST_UNKNOWN_OUTCOME;
+    w.n_forward = 1;
+    send_request(METHOD_POST, "/v1/st/x");
+    assert_true(request.http >= 500);
+    assert_body_has(&request, "outcome");
+    assert_int_equal(w.forwards, 1);
+    assert_string_equal(trail, "");
+    w.forward_status[0] = ST_UNKNOWN_OUTCOME; /* the row of kv has no such step */
+    w.forward_status[1] = ST_OK;
+    w.n_forward = 2;
+    w.forwards = 0;
+    send_request(METHOD_POST, "/v1/kv/x");
+    assert_int_equal(request.http, 299);
+    assert_int_equal(w.forwards, 2);
+}
+
+static void send_wrapped(const char *target)
+{
+    test_request_done(&request);
+    test_request_init(&request, METHOD_POST, target, NULL);
+    test_request_header(&request, "x-secrets-token", w.token);
+    test_request_header(&request, "x-secrets-wrap-ttl", "60s");
+    world_handle(&w, &request);
+}
+
+static void a_handler_may_say_that_no_step_is_due(void **ctx)
+{
+    (void)ctx;
+    send_request(METHOD_POST, "/v1/steps/alone");
+    assert_int_equal(request.http, 200);
+    assert_string_equal(trail, "h");
+    assert_stored("1", NULL);
+}
+
+static void a_refused_request_commits_what_must_be_recorded(void **ctx)
+{
+    (void)ctx;
+    for (int i = 1; i <= 2; i++) {
+        send_request(METHOD_POST, "/v1/steps/refused");
+        assert_int_equal(request.http, 400);
+        assert_body_has(&request, "refused after a count");
+        assert_stored(i == 1 ? "1" : "2", NULL);
+    }
+}
+
+static void a_result_may_take_several_transactions(void **ctx)
+{
+    (void)ctx;
+    send_request(METHOD_POST, "/v1/steps/parts");
+    assert_int_equal(request.http, 200);
+    assert_body_has(&request, "\"parts\":3");
+    assert_string_equal(trail, "hofff");
+    assert_stored(NULL, "3");
+}
+
+static void an_overtaken_part_of_a_result_runs_alone(void **ctx)
+{
+    (void)ctx;
+    during_finish = will_overtake_finish;
+    send_request(METHOD_POST, "/v1/steps/parts");
+    assert_int_equal(request.http, 200);
+    assert_body_has(&request, "\"parts\":3");
+    assert_string_equal(trail, "hoffff");
+}
+
+/* The reply of each step is wrapped or refused, never sent as it is. */
+static void no_step_sends_a_reply_plain_that_was_to_be_wrapped(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        const char *path, *trail;
+        int http;
+    } rows_of[] = {{"/v1/steps/all", "phof", 200},
+                   {"/v1/steps/alone", "h", 200},
+                   {"/v1/steps/parts", "hofff", 200},
+                   {"/v1/steps/late", "h", 400}};
+    for (size_t i = 0; i < ARRAY_LEN(rows_of); i++) {
+        trail[0] = '\0';
+        send_wrapped(rows_of[i].path);
+        assert_int_equal(request.http, rows_of[i].http);
+        assert_string_equal(trail, rows_of[i].trail);
+        assert_null(strstr((const char *)request.body.data, "made outside"));
+        assert_null(strstr((const char *)request.body.data, "\"trail\""));
+        assert_null(strstr((const char *)request.body.data, "\"parts\""));
+        assert_body_has(&request, rows_of[i].http == 200 ? "\"wrap_info\":{\"token\":\"hvs."
+                                                         : "cannot be wrapped");
+    }
+    trail[0] = '\0';
+    send_request(METHOD_POST, "/v1/steps/late"); /* without the header it is sent */
+    assert_body_has(&request, "made outside");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_steps, close_steps)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(each_step_runs_once_in_its_order),
+        TEST(a_handler_may_say_that_no_step_is_due),
+        TEST(a_forwarded_step_outside_is_asked_for_once),
+        TEST(a_refused_request_commits_what_must_be_recorded),
+        TEST(a_result_may_take_several_transactions),
+        TEST(an_overtaken_part_of_a_result_runs_alone),
+        TEST(no_step_sends_a_reply_plain_that_was_to_be_wrapped),
         TEST(a_read_can_prepare),
         TEST(a_transaction_that_runs_again_does_not_prepare_again),
         TEST(a_search_for_the_leader_does_not_prepare_again),

@@ -1,7 +1,7 @@
 #include "base/mem.h"
 #include "router/world.h"
 
-static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                &kv_module};
 static struct world w;
 static struct join_request asked;

@@ -9,7 +9,7 @@
 
 #include "api/cubbyhole/cubbyhole.h"
 #include "api/kv/kv.h"
-#include "api/sys/sys.h"
+#include "api/sys_modules.h"
 #include "api/token/token.h"
 #include "base/metric.h"
 #include "front/front.h"
@@ -189,8 +189,11 @@ static inline void world_open(struct world *w, const struct module *const *modul
                                    .cluster_id = "id",
                                    .has_leader = true,
                                    .sealed = true};
-    w->router.options = (struct router_options){
+    const struct router_options options = {
         .modules = {modules, n_modules}, .host = &w->host, .inflight_max = 4};
+    struct reason why = {{0}};
+    if (router_init(&w->router, &options, &why) != ST_OK)
+        fail_msg("%s", why.text);
     assert_status(router_worker_new(&w->router, &w->env.env, w->state, &w->worker), ST_OK);
 }
 
@@ -227,6 +230,7 @@ static inline void world_close(struct world *w)
 {
     clock_run(&w->env);
     router_worker_free(w->worker);
+    router_done(&w->router);
     state_free(w->state);
     barrier_free(w->barrier);
     seal_done(&w->seal);

@@ -6,7 +6,7 @@
 
 static int open_lamps(void **ctx)
 {
-    static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+    static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                    &kv_module, &sample_module};
     (void)ctx;
     world_open(&w, modules, ARRAY_LEN(modules));

@@ -10,7 +10,7 @@ static struct made user; /* a token of a client that is not root */
 
 static int open_quotas(void **ctx)
 {
-    static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+    static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                    &kv_module, &sample_module};
     (void)ctx;
     world_open(&w, modules, ARRAY_LEN(modules));

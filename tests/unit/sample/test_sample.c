@@ -4,7 +4,7 @@
 
 static int open_sample(void **ctx)
 {
-    static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+    static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                    &kv_module, &sample_module};
     (void)ctx;
     world_open(&w, modules, ARRAY_LEN(modules));
@@ -597,9 +597,9 @@ static void a_reply_is_wrapped_because_its_handler_says_so(void **ctx)
     expect(t, 200, "\"creation_path\":\"lamps/give/a\",\"wrapped_accessor\":\"\"}");
     assert_null(strstr(text(t), "\"name\""));
     copy_member(t, "token", token, sizeof token);
-    expect(anonymous(METHOD_POST, "sys/wrapping/unwrap", about("token", token)), 200,
+    expect(post(root, "sys/wrapping/unwrap", about("token", token)), 200,
            "\"data\":{\"name\":\"a\"}");
-    expect(anonymous(METHOD_POST, "sys/wrapping/unwrap", about("token", token)), 400, "not valid");
+    expect(post(root, "sys/wrapping/unwrap", about("token", token)), 400, "not valid");
 }
 
 /* A client may shorten the time, but neither prolong it nor choose another form. */
@@ -627,6 +627,27 @@ static void put_another_key(struct world *world)
 {
     (void)world;
     world_put("s/core/wrapping/jwtkey", "");
+}
+
+static void a_standby_answers_an_engines_post_that_reads(void **ctx)
+{
+    (void)ctx;
+    mount_lamps();
+    world_standby(&w, true);
+    w.proposals = w.reads = 0;
+    struct test_request *t = post(root, "lamps/describe/red", "{}");
+    expect(t, 200, "\"name\":\"red\"");
+    assert_int_equal(w.forwards, 0);
+    assert_int_equal(w.reads, 1); /* confirmed, as every read */
+    expect(post(root, "lamps/take/red", "{}"), 299, NULL);
+    assert_int_equal(w.forwards, 1);
+    expect(post(root, "lamps/count/red", "{}"), 299, NULL); /* what stages is forwarded */
+    assert_int_equal(w.forwards, 2);
+    assert_int_equal(w.proposals, 0);
+    expect(post("hvs.unknown", "lamps/describe/red", "{}"), 403, "permission denied");
+    expect(post(root, "nothing/describe/red", "{}"), 299, NULL); /* the active node refuses it */
+    world_standby(&w, false);
+    expect(post(root, "lamps/describe/red", "{}"), 299, NULL);
 }
 
 static void another_maker_of_the_key_makes_the_handler_run_again(void **ctx)
@@ -671,6 +692,7 @@ int main(void)
         SAMPLE(a_reply_is_wrapped_because_its_handler_says_so),
         SAMPLE(headers_only_shorten_what_a_handler_wraps),
         SAMPLE(another_maker_of_the_key_makes_the_handler_run_again),
+        SAMPLE(a_standby_answers_an_engines_post_that_reads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,8 +42,9 @@ static void put_data(const struct req *req, struct bytes data, struct buf *out)
     buf_add(out, data);
 }
 
-static void put_error(const char *text, struct buf *out)
+static void put_error(int http, const char *text, struct buf *out)
 {
+    (void)http; /* the same form for all */
     buf_add_str(out, text);
     buf_add_str(out, "\n");
 }
@@ -112,7 +113,9 @@ static const struct route lantern_routes[] = {
      .path = "echo",
      .handler = lantern_echo,
      .body = &word_schema,
-     .flags = ROUTE_BARE | ROUTE_READS | ROUTE_ANY_TOKEN,
+     .who = WHO_ANY_TOKEN,
+     .form = FORM_BARE,
+     .flags = ROUTE_READS,
      .shape = "text",
      .help = "Say a word again."},
 };

@@ -120,6 +120,21 @@ static enum status lamp_read(struct req *req)
     return req_reply(req, &out);
 }
 
+static enum status lamp_describe(struct req *req)
+{
+    const struct lamp out = {.name = req_param(req, "name")};
+    return req_reply(req, &out);
+}
+
+/* A row that says it reads, and stages something after all: the active node runs it again. */
+static enum status lamp_count(struct req *req)
+{
+    struct bytes key;
+    TRY(req_key(req, "count", &key));
+    TRY(state_put(req->txn, key, BYTES("1")));
+    return lamp_describe(req);
+}
+
 /* A gift is for whoever gets the wrapping token, once: the giver does not see it. */
 static enum status lamp_give(struct req *req)
 {
@@ -150,7 +165,7 @@ static const struct route lamp_routes[] = {
     {.method = METHOD_POST,
      .path = "take/:name",
      .handler = lamp_take,
-     .flags = ROUTE_ACTIVE,
+     .place = PLACE_ACTIVE,
      .body = &take_schema,
      .reply = &taken_schema,
      .help = "Borrow a lamp."},
@@ -162,9 +177,21 @@ static const struct route lamp_routes[] = {
     {.method = METHOD_POST,
      .path = "give/:name",
      .handler = lamp_give,
-     .flags = ROUTE_ACTIVE,
+     .place = PLACE_ACTIVE,
      .reply = &lamp_schema,
      .help = "A lamp for whoever unwraps the reply, which is always wrapped as a JWT."},
+    {.method = METHOD_POST,
+     .path = "describe/:name",
+     .handler = lamp_describe,
+     .flags = ROUTE_READS,
+     .reply = &lamp_schema,
+     .help = "A POST that only reads: every node that answers reads serves it."},
+    {.method = METHOD_POST,
+     .path = "count/:name",
+     .handler = lamp_count,
+     .flags = ROUTE_READS,
+     .reply = &lamp_schema,
+     .help = "A POST that stages although its row says that it reads."},
     {.method = METHOD_GET,
      .path = "said",
      .handler = sample_said,

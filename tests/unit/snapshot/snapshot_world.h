@@ -158,7 +158,7 @@ static inline bool has(const char *key)
 
 static inline void open_as(uint64_t seed)
 {
-    static const struct module *const modules[] = {&token_module, &cubbyhole_module, &sys_module,
+    static const struct module *const modules[] = {&token_module, &cubbyhole_module, SYS_MODULES,
                                                    &kv_module};
     static struct env_ops ops;
     world_open(&w, modules, ARRAY_LEN(modules));

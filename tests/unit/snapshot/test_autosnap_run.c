@@ -2,7 +2,7 @@
  * whose end was not recorded. */
 #include "snapshot/snapshot_world.h"
 
-#include "api/sys/raft/sys_autosnap.h"
+#include "api/members/members_autosnap.h"
 #include "loop/loop_fs.h"
 #include "node/service.h"
 
@@ -75,7 +75,7 @@ const struct member_options *service_options(const struct service *service)
 static void be_active(unsigned n)
 {
     rounds = n;
-    sys_autosnap_run(NULL);
+    members_autosnap_run(NULL);
 }
 
 static enum status note_name(void *ctx, const char *name)

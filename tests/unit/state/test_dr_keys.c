@@ -459,6 +459,45 @@ static void a_secondary_moves_its_own_seal(void **ctx)
     }
 }
 
+/* A node with the new key and the previous one goes on under the previous one until state_rewrap.
+ */
+static void a_secondary_changes_the_key_of_its_own_seal(void **ctx)
+{
+    struct dr_world *w = &world;
+    (void)ctx;
+    FOR_ROWS(w)
+    {
+        struct state_txn txn;
+        struct reason why = {{0}};
+        struct seal next = {0};
+        CLEANUP(secret_done) struct secret root = {0};
+        if (!w->row.secondary_static)
+            continue;
+        assert_status(seal_static(BYTES("a seal key that is new, 32 bytes"), "n", &next, NULL),
+                      ST_OK);
+        next.previous = &w->s.seal;
+        dr_root(&w->p, &root);
+        assert_status(dr_adopt(&w->p, &w->s, &next, &root, &why), ST_OK);
+        assert_status(state_follow(w->s.m.store, w->s.barrier), ST_OK);
+        assert_status(dr_opens(&w->s, &w->s.seal), ST_OK);
+        assert_true(dr_upkeep(&w->s, &next, DR_NOW_MS, &why));
+        assert_string_equal(why.text, "");
+        uint64_t version = w->s.m.version;
+        sw_begin(&w->s, &txn);
+        assert_status(state_rewrap(&txn, &next), ST_OK);
+        assert_status(sw_commit(&w->s, &txn), ST_OK);
+        assert_int_equal(w->s.m.version, version); /* nothing that is replicated */
+        assert_status(dr_opens(&w->s, &w->s.seal), ST_INVALID);
+        next.previous = NULL;
+        dr_restart(&w->s, &next, primary_key);
+        assert_true(dr_upkeep(&w->s, &next, DR_NOW_MS, &why));
+        assert_status(dr_check_key(&w->s, primary_key), ST_OK);
+        assert_status(dr_promote(&w->s, &next, &why), ST_OK);
+        dr_restart(&w->s, &next, primary_key);
+        seal_done(&next);
+    }
+}
+
 static void without_a_recovery_key_shares_cannot_open_a_secondary(void **ctx)
 {
     struct dr_world *w = &world;
@@ -638,6 +677,7 @@ int main(void)
         cmocka_unit_test(links_lead_a_demoted_cluster_to_the_new_primary_s_root_key),
         cmocka_unit_test(a_primary_moves_its_seal),
         cmocka_unit_test(a_secondary_moves_its_own_seal),
+        cmocka_unit_test(a_secondary_changes_the_key_of_its_own_seal),
         cmocka_unit_test(without_a_recovery_key_shares_cannot_open_a_secondary),
         cmocka_unit_test(another_root_key_is_refused),
         cmocka_unit_test(adopt_needs_a_later_version_and_the_ring_that_it_read),

@@ -93,6 +93,24 @@ static void a_seal_is_moved_to_and_fro_and_the_shares_stay_valid(void **state)
     state_end(&txn);
 }
 
+static void another_key_of_a_static_seal_needs_no_shares(void **state)
+{
+    struct state_world *w = *state;
+    struct state_txn txn;
+    const struct seal next = {
+        .type = SEAL_STATIC, .id = "next", .key = other.key, .previous = &w->seal};
+    unsigned before = w->proposals;
+    assert_status(opens(w, &next), ST_OK); /* by the previous key */
+    sw_begin(w, &txn);
+    assert_status(state_rewrap(&txn, &next), ST_OK);
+    assert_status(sw_commit(w, &txn), ST_OK);
+    assert_int_equal(w->proposals, before + 1);
+    assert_seal(w, SEAL_STATIC, "next"); /* the recovery key and its shares stay */
+    assert_status(opens(w, &next), ST_OK);
+    assert_status(opens(w, &w->seal), ST_INVALID);
+    sw_put(w, "s/a", "written by a node that was unsealed before");
+}
+
 static void a_migration_is_one_entry(void **state)
 {
     struct state_world *w = *state;
@@ -193,6 +211,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(a_seal_is_moved_to_and_fro_and_the_shares_stay_valid),
+        T(another_key_of_a_static_seal_needs_no_shares),
         T(a_migration_is_one_entry),
         T(an_unsealed_node_goes_on_whatever_seal_it_has),
         T(shares_of_another_key_move_nothing),

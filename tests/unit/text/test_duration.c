@@ -68,6 +68,23 @@ static void what_is_no_duration_is_refused(void **ctx)
     }
 }
 
+/* Cut off, a fraction of a second would turn a short limit into 0. */
+static void whole_seconds_have_no_fraction(void **ctx)
+{
+    (void)ctx;
+    static const char *const whole[] = {"", "0", "90", "1m30s", "1.5m", "2000ms", "1d"};
+    static const int64_t s[] = {0, 0, 90, 90, 90, 2, 86400};
+    static const char *const neither[] = {"500ms", "1.5s", "1ns", "0.5", "1h0.1s", "-1", "soon"};
+    int64_t n = -1;
+    for (size_t i = 0; i < ARRAY_LEN(neither); i++)
+        if (text_seconds_parse(bytes_str(neither[i]), &n) != ST_INVALID || n != -1)
+            fail_msg("\"%s\" gives %lld", neither[i], (long long)n);
+    for (size_t i = 0; i < ARRAY_LEN(whole); i++) {
+        assert_status(text_seconds_parse(bytes_str(whole[i]), &n), ST_OK);
+        assert_int_equal(n, s[i]);
+    }
+}
+
 static void durations_are_written_in_gos_form(void **ctx)
 {
     (void)ctx;
@@ -267,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(durations_are_read_in_every_form),
         cmocka_unit_test(what_is_no_duration_is_refused),
+        cmocka_unit_test(whole_seconds_have_no_fraction),
         cmocka_unit_test(durations_are_written_in_gos_form),
         cmocka_unit_test(instants_are_written_as_rfc_3339),
         cmocka_unit_test(times_are_read_with_any_offset),

@@ -192,6 +192,25 @@ static void a_failed_allocation_is_reported(void **ctx)
     }
 }
 
+static void a_byte_order_mark_at_the_start_is_skipped(void **ctx)
+{
+    (void)ctx;
+    assert_string_equal(tree("\xEF\xBB\xBF"
+                             "a = 1"),
+                        "{\"a\":1}");
+    assert_string_equal(tree("\xEF\xBB\xBF\r\n{\"a\":1}"), "{\"a\":1}");
+    assert_string_equal(tree("\xEF\xBB\xBF"), "{}");
+    refused("a = 1\n\xEF\xBB\xBF"
+            "b = 2",
+            "line 2: ");
+    refused("\xEF\xBB\xBF\xEF\xBB\xBF"
+            "a = 1",
+            "line 1: ");
+    refused("\xEF\xBB"
+            "a = 1",
+            "line 1: ");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, NULL, wipe)
 
 int main(void)
@@ -204,6 +223,7 @@ int main(void)
         TEST(strings_know_their_escapes),
         TEST(heredocs_keep_their_lines),
         TEST(json_gives_the_same_tree),
+        TEST(a_byte_order_mark_at_the_start_is_skipped),
         TEST(an_empty_text_is_an_empty_object),
         TEST(errors_name_the_line),
         TEST(malformed_text_is_refused),

@@ -127,7 +127,7 @@ static void scalars_convert_into_each_other(void **ctx)
     assert_int_equal(s.size, 1024);
     s = decoded("{\"name\":\"\",\"on\":\"\",\"count\":\"\",\"ttl\":\"2d\"}");
     assert_false(s.on);
-    assert_int_equal(s.count, 0);
+    assert_int_equal(s.count, 22); /* the preset: an empty text is not given */
     assert_int_equal(s.ttl, 172800);
 }
 
@@ -181,12 +181,49 @@ static void what_does_not_convert_names_the_field(void **ctx)
     refused("{\"name\":1,\"count\":9223372036854775808}", "count");
     refused("{\"name\":1,\"ttl\":-1}", "ttl");
     refused("{\"name\":1,\"ttl\":true}", "ttl");
+    refused("{\"name\":1,\"ttl\":\"500ms\"}", "ttl");
+    refused("{\"name\":1,\"ttl\":\"1.5s\"}", "ttl");
+    refused("{\"name\":1,\"ttl\":0.5}", "ttl");
+    refused("{\"name\":1,\"list\":\" ,\"}", "list");
     refused("{\"name\":1,\"size\":-1}", "size");
     refused("{\"name\":1,\"list\":{\"a\":1}}", "list");
     refused("{\"name\":1,\"list\":[[]]}", "list");
     refused("{\"name\":1,\"map\":[\"novalue\"]}", "map");
     refused("{\"name\":1,\"map\":{\"a\\u0000\":\"b\"}}", "map");
     refused("{\"name\":1,\"map\":{\"a\":{}}}", "map");
+}
+
+struct exact {
+    int64_t uses, ttl;
+    bool has_uses, has_ttl;
+};
+static const struct field exact_fields[] = {
+    FIELD(struct exact, uses, INT, .exact = true, .has = offsetof(struct exact, has_uses)),
+    FIELD(struct exact, ttl, DURATION, .has = offsetof(struct exact, has_ttl)),
+};
+static const struct schema exact_schema = SCHEMA(struct exact, exact_fields);
+
+static enum status decode_exact(const char *text, struct exact *ret, struct schema_fault *fault)
+{
+    return schema_decode(&exact_schema, parsed(text), &arena, ret, fault);
+}
+
+static void an_empty_text_is_not_given_or_refused(void **ctx)
+{
+    (void)ctx;
+    static const char *const odd[] = {"{\"uses\":\"\"}", "{\"uses\":true}", "{\"uses\":false}",
+                                      "{\"uses\":[]}", "{\"uses\":0.5}"};
+    struct exact e;
+    struct schema_fault fault = {0};
+    for (size_t i = 0; i < ARRAY_LEN(odd); i++) {
+        assert_status(decode_exact(odd[i], &e, &fault), ST_INVALID);
+        assert_string_equal(fault.field, "uses");
+    }
+    assert_status(decode_exact("{\"uses\":null,\"ttl\":\"\"}", &e, &fault), ST_OK);
+    assert_true(!e.has_uses && !e.has_ttl);
+    assert_status(decode_exact("{\"uses\":\"3\",\"ttl\":0}", &e, &fault), ST_OK);
+    assert_true(e.has_uses && e.has_ttl);
+    assert_int_equal(e.uses, 3);
 }
 
 static void the_line_of_what_is_wrong_is_told(void **ctx)
@@ -465,6 +502,7 @@ int main(void)
         TEST(lists_are_written_in_two_ways),
         TEST(maps_are_written_in_two_ways),
         TEST(what_does_not_convert_names_the_field),
+        TEST(an_empty_text_is_not_given_or_refused),
         TEST(the_line_of_what_is_wrong_is_told),
         TEST(truth_has_twelve_words),
         TEST(what_is_empty_may_be_left_out),

@@ -1,0 +1,53 @@
+/* The block `platform` of the configuration file. */
+#include "api/platform/platform.h"
+
+static const struct field block_fields[] = {
+    FIELD(struct platform_config, url, STRING, .preset = "",
+          .help = "URL of this service as its clients know it, without a slash at the end; empty: "
+                  "https:// and the host that each request names."),
+    FIELD(struct platform_config, sms_base_url, STRING, .preset = "",
+          .help = "URL of the SMS provider; empty: no SMS is sent."),
+    FIELD(struct platform_config, blob_bytes_max, SIZE, .preset = "64MiB",
+          .help = "Most bytes of one state."),
+    FIELD(struct platform_config, blob_bytes_total_max, SIZE, .preset = "1GiB",
+          .help = "Most bytes of all states."),
+};
+static const struct schema block_schema = SCHEMA(struct platform_config, block_fields);
+
+static bool is_url(const char *text)
+{
+    size_t len = strlen(text);
+    return len == 0 || ((strncmp(text, "https://", 8) == 0 || strncmp(text, "http://", 7) == 0) &&
+                        text[len - 1] != '/' && len < 300);
+}
+
+static const char *check_platform_block(const void *fields)
+{
+    const struct platform_config *block = fields;
+    if (!is_url(block->url))
+        return "url: a URL without a slash at the end is expected";
+    if (!is_url(block->sms_base_url))
+        return "sms_base_url: a URL without a slash at the end is expected";
+    if (block->blob_bytes_max == 0 || block->blob_bytes_max > UINT64_C(256) << 20)
+        return "blob_bytes_max: 1 to 256 MiB are expected";
+    return NULL;
+}
+
+const struct config_block platform_block = {"platform", &block_schema, check_platform_block};
+
+static const struct platform_config presets = {.url = "",
+                                               .sms_base_url = "",
+                                               .blob_bytes_max = UINT64_C(64) << 20,
+                                               .blob_bytes_total_max = UINT64_C(1) << 30};
+static const struct platform_config *configured = &presets; /* set before threads start */
+
+void platform_configure(const void *fields)
+{
+    ASSERT(fields != NULL);
+    configured = fields;
+}
+
+const struct platform_config *platform_config(void)
+{
+    return configured;
+}

@@ -1,0 +1,14 @@
+/* Facts about this node, for handlers. */
+#ifndef HOLDFAST_ROUTER_REQ_NODE_H
+#define HOLDFAST_ROUTER_REQ_NODE_H
+
+#include "router/router.h"
+
+/* The status of this node, in the arena; NULL without memory. */
+struct node_status *req_node(struct req *req);
+/* The handler of a route that does everything in its `outside`. */
+NODISCARD enum status req_nothing_staged(struct req *req);
+/* Without a quorum: warn that the reply is the knowledge of this node alone. */
+void req_warn_no_quorum(struct req *req);
+
+#endif
