@@ -109,11 +109,13 @@ static size_t escape(char *out, size_t room, const char *text)
 }
 
 /* Put a line of text, with the members of `more` behind the message, into `line`. */
-static size_t put_text(char line[TRACE_LINE_MAX], enum trace_level level, const char *module,
-                       const char *stamp, const char *text, struct bytes more)
+static size_t show_as_text(char line[TRACE_LINE_MAX], enum trace_level level, const char *module,
+                           const char *stamp, const char *text, struct bytes more)
 {
     char message[TRACE_LINE_MAX];
     bool plain = more.len == 0;
+    ASSERT(plain || more.data[0] == ',');
+    ASSERT(level < TRACE_OFF);
     (void)snprintf(message, sizeof message, "%s%s%.*s%s", text, plain ? "" : " {",
                    plain ? 0 : (int)more.len - 1, (const char *)more.data + (plain ? 0 : 1),
                    plain ? "" : "}"); /* a line that is cut off is still useful */
@@ -148,7 +150,7 @@ static void write_line(enum trace_level level, const char *module, const char *t
     if (level >= tail_lowest())
         tail_give(level, module, stamp, safe, bytes_of(line, len));
     if (logged && is_text)
-        len = put_text(line, level, module, stamp, safe, more);
+        len = show_as_text(line, level, module, stamp, safe, more);
     if (logged && write(STDERR_FILENO, line, len) < 0)
         return; /* there is no other place to report the failure */
 }

@@ -129,6 +129,7 @@ size_t tail_put_text(char line[TRACE_LINE_MAX], enum trace_level level, const ch
     ASSERT(level < ARRAY_LEN(names));
     int n = snprintf(line, TRACE_LINE_MAX, "%s %s %s: %s\n", stamp, names[level], module, text);
     ASSERT(n > 0);
+    ASSERT(strchr(text, '\n') == NULL); /* a line stays one line */
     if (n >= TRACE_LINE_MAX) {
         n = TRACE_LINE_MAX - 1;
         line[n - 1] = '\n';
