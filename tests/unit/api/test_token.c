@@ -82,7 +82,7 @@ static void a_ttl_is_cut_with_a_warning(void **ctx)
 {
     (void)ctx;
     expect(post(root, "auth/token/create", "{\"ttl\":\"1000h\"}"), 200,
-           "\"warnings\":[\"TTL of \\\"3600000s\\\" exceeded");
+           "\"warnings\":[\"TTL of \\\"1000h\\\" exceeded");
     expect(post(root, "auth/token/create", "{\"ttl\":\"2h\",\"explicit_max_ttl\":\"1h\"}"), 200,
            "\"lease_duration\":3600,");
     expect(post(root, "auth/token/create", "{\"policies\":\"a\"}"), 200,
