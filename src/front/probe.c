@@ -1,9 +1,28 @@
 #include "front/probe.h"
 
-static bool is_ready(const struct node_status *node)
+/* Why the node does not serve, for the text of a reply; NULL: it does. A cluster that follows
+ * another one, or that was superseded, refuses all clients: a load balancer must not send them
+ * there. */
+static const char *why_closed(const struct router_host *host, const struct node_status *node,
+                              bool ready)
 {
-    return node->initialized && !node->removed && !node->sealed &&
-           (node->active || node->has_leader);
+    if (host->maintenance)
+        return "is in maintenance";
+    if (host->leaving)
+        return "is about to end";
+    if (node->removed)
+        return "was removed from the cluster";
+    if (!node->initialized)
+        return "is not initialised";
+    if (node->sealed)
+        return "is sealed";
+    if (node->dr.mode == DR_MODE_SECONDARY)
+        return "belongs to a secondary of disaster recovery, which serves no clients";
+    if (node->dr.phase == DR_PHASE_SUPERSEDED)
+        return "belongs to a primary that another one has superseded";
+    if (ready)
+        return node->active || node->has_leader ? NULL : "knows no active node";
+    return node->active ? NULL : "is not active";
 }
 
 bool probe_reply(struct router_host *host, const struct router_request *request,
@@ -23,19 +42,14 @@ bool probe_reply(struct router_host *host, const struct router_request *request,
     }
     ASSERT(!request->forwarded);
     host->node_ops->status(host->node, &node);
-    bool serves = !host->maintenance && !host->leaving && (ready ? is_ready(&node) : node.active);
-    if (!live && !serves) {
+    const char *closed = live ? NULL : why_closed(host, &node, ready);
+    if (closed != NULL) {
         struct reason why;
         if (host->awaits_members(host, &why)) {
             reply_error(ret, request->dialect, ST_UNINITIALIZED, &why);
             return true;
         }
-        reason_set(&why, "this node %s",
-                   host->maintenance   ? "is in maintenance"
-                   : !node.initialized ? "is not initialised"
-                   : node.sealed       ? "is sealed"
-                   : ready             ? "knows no active node"
-                                       : "is not active");
+        reason_set(&why, "this node %s", closed);
         reply_error(ret, request->dialect, ST_NO_LEADER, &why);
         return true;
     }

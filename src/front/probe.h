@@ -1,5 +1,6 @@
 /* Probes for load balancers and service managers, outside of /v1 and without a token: /livez while
- * the process runs, /readyz while this node can serve requests, /activez while it is active. */
+ * the process runs, /readyz while this node can serve requests, /activez while it is active and its
+ * cluster serves clients: no secondary of disaster recovery, no superseded primary. */
 #ifndef HOLDFAST_FRONT_PROBE_H
 #define HOLDFAST_FRONT_PROBE_H
 

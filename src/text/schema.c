@@ -249,6 +249,27 @@ static enum status decode_field(struct decoder *d, const struct field *f,
     return ST_INTERNAL;
 }
 
+/* For a schema that is `typed`: check the JSON type of a value, and of the items of a list. */
+static enum status check_type(struct decoder *d, const struct field *f, const struct text_value *v)
+{
+    ASSERT(v->kind != TEXT_NULL || f->kind == FIELD_VALUE);
+    switch (f->kind) {
+    case FIELD_STRING: return v->kind == TEXT_STRING ? ST_OK : refuse(d, v, "a string");
+    case FIELD_BOOL: return v->kind == TEXT_BOOL ? ST_OK : refuse(d, v, "true or false");
+    case FIELD_INT: return v->kind == TEXT_NUMBER ? ST_OK : refuse(d, v, "a whole number");
+    case FIELD_STRINGS:
+    case FIELD_MAP: break;
+    default: return ST_OK; /* durations and sizes have two forms; a tree any */
+    }
+    bool map = f->kind == FIELD_MAP;
+    if (v->kind != (map ? TEXT_OBJECT : TEXT_LIST))
+        return refuse(d, v, map ? "an object of strings" : "a list of strings");
+    TEXT_FOR (item, v)
+        if (item->kind != TEXT_STRING)
+            return refuse(d, item, "a string");
+    return ST_OK;
+}
+
 static bool is_named(const struct schema *schema, const struct field *f, struct bytes name)
 {
     if (!schema->fold_case)
@@ -278,10 +299,12 @@ static bool find_field(const struct schema *schema, const struct field *f,
 }
 
 /* Whether the value says no more than that the field is not given. */
-static bool is_blank(const struct field *f, const struct text_value *v)
+static bool is_blank(const struct schema *schema, const struct field *f, const struct text_value *v)
 {
     if (v->kind == TEXT_NULL)
         return f->kind != FIELD_VALUE;
+    if (schema->typed)
+        return false;
     bool scalar = f->kind == FIELD_BOOL || f->kind == FIELD_INT || f->kind == FIELD_DURATION ||
                   f->kind == FIELD_SIZE;
     return scalar && !f->exact && v->kind == TEXT_STRING && v->text.len == 0;
@@ -301,8 +324,10 @@ static enum status decode_one(struct decoder *d, const struct schema *schema, co
         return ST_INVALID;
     }
     *ret_line = v != NULL ? v->line : *ret_line;
-    if (v != NULL && is_blank(f, v))
+    if (v != NULL && is_blank(schema, f, v))
         v = NULL;
+    if (v != NULL && schema->typed)
+        TRY(check_type(d, f, v));
     if (f->has != 0)
         *(bool *)(void *)(out + f->has) = v != NULL;
     if (v == NULL && f->required) {

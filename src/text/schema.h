@@ -122,6 +122,10 @@ struct schema {
     const struct field *fields;
     size_t n, size; /* number of fields; bytes of the struct */
     bool fold_case; /* member names are compared without regard to case */
+    /* A value must have the JSON type of its field, as clients and servers in Go decode: no 5 or
+     * true for a string, no 1 or "true" for a boolean, no "a,b" for a list. null counts as absent.
+     */
+    bool typed;
     /* For structs of a FIELD_TABLE: `name` is the offset of the struct's name, a const char *. If
      * the only field has the name "", a struct is written as the value of that field, not as an
      * object. */

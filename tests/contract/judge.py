@@ -132,8 +132,7 @@ def never_called(found, calls):
                                or (str(op) in NEEDS_A_MODULE and r["status"] == 400)
                                or (str(op) in UPGRADES and r["status"] in (400, 403, 404))
                                or (str(op) in INTERNAL and r["status"] == 403)
-                               or (op.astray and 400 <= r["status"] < 500)
-                               or (op.absent and r["status"] in (400, 404, 501)))
+                               or (op.astray and 400 <= r["status"] < 500))
     }
     return [str(op) for op in found if op not in good]
 

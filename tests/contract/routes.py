@@ -28,9 +28,8 @@ class Operation:
         self.auth = self.spec["x-holdfast-auth"]
         self.dr_token = self.spec.get("x-holdfast-dr-token", False)
         self.astray = self.spec.get("x-holdfast-astray", False)
-        self.absent = self.spec.get("x-holdfast-absent", False)
         many = {p["name"] for p in item.get("parameters", ()) if "slashes" in p.get("description", "")}
-        self.rank = (self.astray or self.absent, ranks(path, many))
+        self.rank = (self.astray, ranks(path, many))
         pattern = ""
         for literal, name in re.findall(r"([^{]+)|\{([^}]*)\}", path.rstrip("/")):
             pattern += re.escape(literal) if literal else "(.*)" if name in many else "([^/]+)"

@@ -339,7 +339,7 @@ def test_a_token_rotates_the_key_shares(fresh):
     fresh.open(standby)
     assert_serves(fresh, 2)
     answer = fresh.nodes[0].call("PUT", "/v1/sys/rotate/root")
-    assert answer.status == 501 and "rotate/root/init" in answer.json["errors"][0]
+    assert answer.status == 400 and "rotate/root/init" in answer.json["errors"][0]
     refused(fresh.nodes[0].call("GET", "/v1/sys/rotate/recovery/init"), "no recovery key")
     begun = ask(fresh.nodes[0], "POST", "rotate/root/init",
                 {"secret_shares": 1, "secret_threshold": 1})

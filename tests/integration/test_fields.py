@@ -46,7 +46,7 @@ def writes(cluster):
                 content = operation.get("requestBody", {}).get("content", {})
                 schema = next(iter(content.values()), {}).get("schema", {})
                 fields = set(schema.get("properties", ())) - FOREIGN
-                if fields and not operation.get("x-holdfast-absent"):
+                if fields:
                     yield path, operation["x-holdfast-method"], schema
 
 

@@ -404,8 +404,9 @@ def test_what_is_switched_off_replies_as_upstream_does(client):
     for which in ("", "/monthly", "/export"):
         assert client.read(f"sys/internal/counters/activity{which}").status_code == 204
     for which in ("", "/heap", "/profile"):
-        with pytest.raises(exceptions.VaultNotInitialized, match="Profiles"):  # its name for 501
-            client.read(f"sys/pprof{which}")
+        assert client.read(f"sys/pprof{which}") is None
+        with pytest.raises(exceptions.InvalidPath, match="Profiles of a running node are not built"):
+            client.write_data(f"sys/pprof{which}", data={})
 
 
 def test_mounts_are_made_tuned_moved_and_removed(client):

@@ -1,11 +1,12 @@
 /* Paths of upstream that this server does not implement. A request for a list gets an empty list. A
  * path that upstream has switched off by default gets upstream's reply when the path is off. Every
- * other request gets 501, with the name of the missing feature. */
+ * other request gets 404, with the name of the missing feature: clients read 501 as a cluster that
+ * is not initialised. The OpenAPI document does not have these paths. */
 #include "api/absent/absent.h"
 
 static enum status absent(struct req *req)
 {
-    return req_fail(req, ST_UNIMPLEMENTED, "%s", req->route->help);
+    return req_fail(req, ST_NOT_FOUND, "%s", req->route->help);
 }
 
 /* sys/raw without raw_storage_endpoint: upstream has no such path then. */
@@ -58,10 +59,11 @@ static enum status nothing(struct req *req)
     return req_reply(req, &two);
 }
 
+#define NOT_BUILT " are not built in holdfast: see docs/compatibility.md"
 #define ABSENT_WITH(pattern, what, more)                                                 \
     {                                                                                    \
         .method = METHOD_GET, .path = (pattern), .handler = absent, .input = INPUT_FREE, \
-        .kind = ROW_ABSENT, .flags = (more), .help = what " are not built."              \
+        .kind = ROW_ABSENT, .flags = (more), .help = what NOT_BUILT                      \
     }
 #define ABSENT(pattern, what) ABSENT_WITH(pattern, what, 0)
 #define ABSENT_SUDO(pattern, what) ABSENT_WITH(pattern, what, ROUTE_SUDO)
@@ -125,7 +127,7 @@ static const struct route absent_routes[] = {
     ABSENT("policies/rgp/*name", "Policies in code"),
     ABSENT_SUDO("pprof/*path", "Profiles of a running node"),
     OFF("raw/*path", raw_is_off, "Raw storage: switched off."),
-    ABSENT("replication/*path", "Links between clusters"),
+    ABSENT("replication/*path", "Performance replicas"),
     ABSENT("seal-backend-status", "Several seals side by side"),
     ABSENT("sealwrap/*path", "Seals of single values"),
     ABSENT("sync/*path", "Copies of secrets in other services"),

@@ -295,6 +295,7 @@ static const struct route health_routes[] = {
      .handler = nodes_leader,
      .who = WHO_ANYONE,
      .place = PLACE_NODE,
+     .when = WHEN_UNINITIALIZED,
      .form = FORM_BARE,
      .flags = ROUTE_UNRECORDED,
      .reply = &nodes_leader_reply,

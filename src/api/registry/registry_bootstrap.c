@@ -34,7 +34,8 @@ static const struct field bootstrap_in_fields[] = {
 static const struct schema bootstrap_in_schema = {.fields = bootstrap_in_fields,
                                                   .n = ARRAY_LEN(bootstrap_in_fields),
                                                   .size = sizeof(struct bootstrap_in),
-                                                  .fold_case = true};
+                                                  .fold_case = true,
+                                                  .typed = true};
 
 /* The bootstrap as the state has it. */
 struct reset_state {

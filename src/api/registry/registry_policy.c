@@ -43,7 +43,8 @@ static const struct field policy_in_fields[] = {
 static const struct schema policy_in_schema = {.fields = policy_in_fields,
                                                .n = ARRAY_LEN(policy_in_fields),
                                                .size = sizeof(struct policy_in),
-                                               .fold_case = true};
+                                               .fold_case = true,
+                                               .typed = true};
 
 struct policy_out {
     const char *id, *name, *description, *rules, *hash, *created, *modified, *ns;

@@ -53,7 +53,8 @@ static const struct field token_in_fields[] = {
 static const struct schema token_in_schema = {.fields = token_in_fields,
                                               .n = ARRAY_LEN(token_in_fields),
                                               .size = sizeof(struct registry_token_in),
-                                              .fold_case = true};
+                                              .fold_case = true,
+                                              .typed = true};
 
 struct deleted_out {
     bool deleted;

@@ -23,7 +23,8 @@ static const struct field policy_in_fields[] = {
 static const struct schema policy_in = {.fields = policy_in_fields,
                                         .n = ARRAY_LEN(policy_in_fields),
                                         .size = sizeof(struct policy_in),
-                                        .fold_case = true};
+                                        .fold_case = true,
+                                        .typed = true};
 
 struct service_in {
     const char *name;
@@ -36,7 +37,8 @@ static const struct field service_in_fields[] = {
 static const struct schema service_in = {.fields = service_in_fields,
                                          .n = ARRAY_LEN(service_in_fields),
                                          .size = sizeof(struct service_in),
-                                         .fold_case = true};
+                                         .fold_case = true,
+                                         .typed = true};
 
 struct node_in {
     const char *name, *datacenter;
@@ -48,7 +50,8 @@ static const struct field node_in_fields[] = {
 static const struct schema node_in = {.fields = node_in_fields,
                                       .n = ARRAY_LEN(node_in_fields),
                                       .size = sizeof(struct node_in),
-                                      .fold_case = true};
+                                      .fold_case = true,
+                                      .typed = true};
 
 /* The links of a token under construction. */
 struct links {

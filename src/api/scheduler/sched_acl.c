@@ -17,7 +17,8 @@ static const struct field policy_in_fields[] = {
 static const struct schema policy_in_schema = {.fields = policy_in_fields,
                                                .n = ARRAY_LEN(policy_in_fields),
                                                .size = sizeof(struct policy_io),
-                                               .fold_case = true};
+                                               .fold_case = true,
+                                               .typed = true};
 static const struct field policy_out_fields[] = {
     FIELD_NAMED("Name", struct policy_io, name, STRING),
     FIELD_NAMED("Description", struct policy_io, description, STRING),
@@ -85,7 +86,8 @@ static const struct field token_in_fields[] = {
 static const struct schema token_in_schema = {.fields = token_in_fields,
                                               .n = ARRAY_LEN(token_in_fields),
                                               .size = sizeof(struct token_io),
-                                              .fold_case = true};
+                                              .fold_case = true,
+                                              .typed = true};
 static const struct field token_out_fields[] = {
     FIELD_NAMED("AccessorID", struct token_io, accessor, STRING),
     FIELD_NAMED("SecretID", struct token_io, secret, STRING, .hidden = true),

@@ -125,7 +125,8 @@ static const struct field signal_fields[] = {
 static const struct schema signal_schema = {.fields = signal_fields,
                                             .n = ARRAY_LEN(signal_fields),
                                             .size = sizeof(struct signal_in),
-                                            .fold_case = true};
+                                            .fold_case = true,
+                                            .typed = true};
 
 static enum status alloc_signal(struct req *req)
 {
@@ -158,7 +159,8 @@ static const struct field restart_fields[] = {
 static const struct schema restart_schema = {.fields = restart_fields,
                                              .n = ARRAY_LEN(restart_fields),
                                              .size = sizeof(struct restart_in),
-                                             .fold_case = true};
+                                             .fold_case = true,
+                                             .typed = true};
 
 static enum status alloc_restart(struct req *req)
 {
@@ -195,7 +197,8 @@ static const struct field pause_fields[] = {
 static const struct schema pause_schema = {.fields = pause_fields,
                                            .n = ARRAY_LEN(pause_fields),
                                            .size = sizeof(struct pause_in),
-                                           .fold_case = true};
+                                           .fold_case = true,
+                                           .typed = true};
 
 /* Find the task that a pause is about. */
 static enum status find_task(struct req *req, const char *name, struct sched_alloc *ret_alloc,

@@ -119,7 +119,8 @@ static const struct field eligibility_fields[] = {
 static const struct schema eligibility_schema = {.fields = eligibility_fields,
                                                  .n = ARRAY_LEN(eligibility_fields),
                                                  .size = sizeof(struct eligibility_in),
-                                                 .fold_case = true};
+                                                 .fold_case = true,
+                                                 .typed = true};
 
 static enum status set_eligibility(struct req *req)
 {

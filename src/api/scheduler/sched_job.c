@@ -20,7 +20,8 @@ static const struct field register_fields[] = {
 static const struct schema register_schema = {.fields = register_fields,
                                               .n = ARRAY_LEN(register_fields),
                                               .size = sizeof(struct register_in),
-                                              .fold_case = true};
+                                              .fold_case = true,
+                                              .typed = true};
 
 /* The job of the path: "ID", or "ID/word". */
 static const char *job_of_path(struct req *req)

@@ -235,6 +235,7 @@ static const struct route init_routes[] = {
      .handler = seal_init_read,
      .who = WHO_ANYONE,
      .place = PLACE_NODE,
+     .when = WHEN_UNINITIALIZED,
      .form = FORM_BARE,
      .flags = ROUTE_UNRECORDED,
      .reply = &seal_initialized_reply,

@@ -135,7 +135,7 @@ static enum status seal_rotate_root(struct req *req)
     struct seal_info info;
     TRY(state_seal_read(req->txn, &info));
     if (info.type == SEAL_SHAMIR)
-        return req_fail(req, ST_UNIMPLEMENTED,
+        return req_fail(req, ST_INVALID,
                         "a new root key takes new key shares here: see sys/rotate/root/init");
     ASSERT(req_in_txn(req));
     struct seal seal;

@@ -215,6 +215,7 @@ static const struct route seal_routes[] = {
      .handler = seal_status_read,
      .who = WHO_ANYONE,
      .place = PLACE_NODE,
+     .when = WHEN_UNINITIALIZED,
      .form = FORM_BARE,
      .flags = ROUTE_UNRECORDED,
      .reply = &seal_reply,

@@ -81,13 +81,13 @@ static enum status add_row(struct docs *d, const struct route_api *api, size_t r
     return copy != NULL ? add_op(d, api, row, copy, pattern) : ST_NOMEM;
 }
 
-/* Add the rows of an API. `astray`: also the rows that only name the right path (ROW_ASTRAY). In
+/* Add the rows of an API, but for paths that are not built. `astray`: also the rows that only name the right path (ROW_ASTRAY). In
  * a document where mounts have no names such rows would hide the rows of other engines. */
 static enum status add_api(struct docs *d, const struct route_api *api, bool astray)
 {
     const struct route *route;
     for (size_t i = 0; (route = route_at(api, i)) != NULL; i++)
-        if (astray || route->kind != ROW_ASTRAY)
+        if (route->kind != ROW_ABSENT && (astray || route->kind != ROW_ASTRAY))
             TRY(add_row(d, api, i, route->path));
     return ST_OK;
 }

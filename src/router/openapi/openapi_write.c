@@ -389,8 +389,6 @@ static void put_security(const struct dialect *dialect, const struct route *rout
     dialect->docs->put_marks(route, w);
     if (route->kind == ROW_ASTRAY)
         text_member_bool(w, "x-holdfast-astray", true);
-    if (route->kind == ROW_ABSENT)
-        text_member_bool(w, "x-holdfast-absent", true);
     if (route_is_of_secondary(route))
         text_member_bool(w, "x-holdfast-dr-secondary", true);
     if (route->who == WHO_DR_TOKEN)

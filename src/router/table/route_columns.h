@@ -78,7 +78,8 @@ enum route_kind {
      * path. */
     ROW_ASTRAY,
     /* A path of the upstream product that is not built. Serves requests of any method that no other
-     * row takes. The reply to a token with a right on the path is 501 with the row's help. */
+     * row takes. The reply to a token with a right on the path is 404 with the row's help. Not in
+     * the OpenAPI document, which clients read as what is served. */
     ROW_ABSENT,
 };
 

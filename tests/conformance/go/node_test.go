@@ -110,8 +110,8 @@ func TestPathsThatAreSwitchedOff(t *testing.T) {
 	}{
 		"sys/raw/core/mounts":              {404, "unsupported path"},
 		"sys/internal/inspect/router/root": {400, "introspection_endpoint"},
-		"sys/pprof":                        {501, "Profiles of a running node are not built"},
-		"sys/pprof/heap":                   {501, "Profiles of a running node are not built"},
+		"sys/pprof":                        {404, "Profiles of a running node are not built"},
+		"sys/pprof/heap":                   {404, "Profiles of a running node are not built"},
 	} {
 		_, err := client.RawRequest(client.NewRequest("GET", "/v1/"+path))
 		refused(t, err, want.status, want.text)

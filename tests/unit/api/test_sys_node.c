@@ -215,7 +215,7 @@ static void paths_that_are_off_reply_as_upstream_does(void **ctx)
     (void)request(METHOD_GET, "/v1/sys/internal/counters/activity?start_time=1", NULL, 204);
     (void)request(METHOD_GET, "/v1/sys/internal/counters/activity/monthly", NULL, 204);
     (void)request(METHOD_GET, "/v1/sys/internal/counters/activity/export", NULL, 204);
-    (void)request(METHOD_GET, "/v1/sys/pprof/heap", NULL, 501);
+    (void)request(METHOD_GET, "/v1/sys/pprof/heap", NULL, 404);
     w.token[0] = '\0';
     (void)request(METHOD_GET, "/v1/sys/raw/core/seal", NULL, 403);
 }
