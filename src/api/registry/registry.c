@@ -24,11 +24,25 @@ static const struct route_table *const acl_tables[] = {
 
 static const struct route_api acl_api = {.dialect = &registry_dialect,
                                          .prefix = "acl/",
+                                         .narrow = true,
                                          .type = "registry",
                                          .more = acl_tables,
                                          .n_more = ARRAY_LEN(acl_tables)};
 
-static const struct route_api *const apis[] = {&acl_api, &agent_api, &status_api};
+/* Paths that clients of the registry know, and that no mount can have (module.reserved): the reply
+ * is the registry's, that no such path is served. */
+#define ABSENT(name_, prefix_)              \
+    static const struct route_api name_ = { \
+        .dialect = &registry_dialect, .prefix = prefix_, .type = "registry"}
+ABSENT(catalog_api, "catalog/");
+ABSENT(event_api, "event/");
+ABSENT(operator_api, "operator/");
+ABSENT(session_api, "session/");
+ABSENT(txn_api, "txn");
+
+static const struct route_api *const apis[] = {&acl_api,     &agent_api, &status_api,
+                                               &catalog_api, &event_api, &operator_api,
+                                               &session_api, &txn_api};
 
 /* First start, upgrade and restore alike: the active node makes what is missing. */
 static const struct node_duty duties[] = {

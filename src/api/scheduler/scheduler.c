@@ -23,9 +23,24 @@ API(nodes, "nodes", &sched_nodes_table);
 API(node, "node/", &sched_node_table);
 API(scheduler, "scheduler/", &sched_acl_table);
 
+/* Paths that clients of the scheduler know, and that no mount can have (module.reserved): the reply
+ * is the scheduler's, that no such path is served. */
+#define ABSENT(name_, prefix_)                    \
+    static const struct route_api name_##_api = { \
+        .dialect = &scheduler_dialect, .prefix = (prefix_), .type = "scheduler"}
+ABSENT(deployment, "deployment/");
+ABSENT(deployments, "deployments");
+ABSENT(namespace, "namespace/");
+ABSENT(namespaces, "namespaces");
+ABSENT(regions, "regions");
+ABSENT(search, "search");
+ABSENT(system, "system/");
+
 static const struct route_api *const apis[] = {
-    &allocations_api, &allocation_api, &client_api, &jobs_api, &job_api,
-    &evaluations_api, &evaluation_api, &nodes_api,  &node_api, &scheduler_api};
+    &allocations_api, &allocation_api,  &client_api,    &jobs_api,       &job_api,
+    &evaluations_api, &evaluation_api,  &nodes_api,     &node_api,       &scheduler_api,
+    &deployment_api,  &deployments_api, &namespace_api, &namespaces_api, &regions_api,
+    &search_api,      &system_api};
 
 static const struct node_service services[] = {{.name = "scheduler", .run = sched_loop_run}};
 

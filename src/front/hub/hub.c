@@ -209,7 +209,8 @@ static bool hub_begin(void)
     list_init(&hub.peers);
     list_init(&hub.waits);
     hub.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (hub.wake < 0 || atexit(on_exit_stop) != 0 || pthread_create(&thread, NULL, hub_run, NULL) != 0)
+    if (hub.wake < 0 || atexit(on_exit_stop) != 0 ||
+        pthread_create(&thread, NULL, hub_run, NULL) != 0)
         return false;
     (void)pthread_detach(thread); /* the thread ends with the process */
     hub.begun = true;

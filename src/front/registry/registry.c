@@ -55,6 +55,11 @@ static struct bytes bearer_of(const struct router_request *request)
     return end != NULL ? bytes_of(text.data, (size_t)(end - text.data)) : text;
 }
 
+static bool has_own_token(const struct router_request *request)
+{
+    return header_either(request, "x-registry-token", "x-consul-token").data != NULL;
+}
+
 static struct bytes read_token(const struct req *req, const struct router_request *request)
 {
     if (!registry_settings()->acl)
@@ -218,7 +223,9 @@ static void put_error(int http, const char *text, struct buf *out)
 static void say_no_path(struct req *req, bool served)
 {
     (void)served; /* the same text */
-    reason_set(req_reason(req), "Invalid URL path: not a recognized HTTP API endpoint\n");
+    reason_set(req_reason(req), "Invalid URL path: not a recognized HTTP API endpoint\n"
+                                "holdfast serves acl/, agent/self and status/ of this API: see "
+                                "docs/compatibility.md\n");
 }
 
 static void write_methods(unsigned methods, char ret_text[ROUTE_METHODS_TEXT])
@@ -285,6 +292,7 @@ const struct dialect registry_dialect = {
     .read_method = read_get_help,
     .read_namespace = read_namespace,
     .serve_no_namespace = registry_namespace_serve,
+    .has_own_token = has_own_token,
     .read_token = read_token,
     .parse_body = parse_body,
     .token_kind = TOKEN_REGISTRY,

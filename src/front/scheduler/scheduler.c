@@ -64,6 +64,11 @@ static struct bytes read_namespace(const struct req *req, const struct router_re
     return text_is(ns, "default") ? (struct bytes){0} : ns;
 }
 
+static bool has_own_token(const struct router_request *request)
+{
+    return header_either(request, "x-scheduler-token", "x-nomad-token").data != NULL;
+}
+
 static struct bytes read_token(const struct req *req, const struct router_request *request)
 {
     struct bytes token = header_either(request, "x-scheduler-token", "x-nomad-token");
@@ -205,7 +210,9 @@ static void refuse_upgrade(int http, struct bytes text, struct buf *out)
 static void say_no_path(struct req *req, bool served)
 {
     (void)served; /* the same text */
-    reason_set(req_reason(req), "resource not found");
+    reason_set(req_reason(req), "resource not found: holdfast serves allocation(s), client, "
+                                "evaluation(s), job(s), node(s) and scheduler/acl of this API: see "
+                                "docs/compatibility.md");
 }
 
 /* Whether the node that ran the request has added its headers already. */
@@ -239,6 +246,7 @@ const struct dialect scheduler_dialect = {
     .read_method = scheduler_read_get_help,
     .read_namespace = read_namespace,
     .serve_no_namespace = scheduler_namespace_serve,
+    .has_own_token = has_own_token,
     .read_token = read_token,
     .parse_body = scheduler_parse_body,
     .token_kind = TOKEN_SCHEDULER,

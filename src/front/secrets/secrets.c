@@ -101,6 +101,11 @@ static struct bytes read_namespace(const struct req *req, const struct router_re
     return namespace_of(request);
 }
 
+static bool has_own_token(const struct router_request *request)
+{
+    return header_either(request, "x-secrets-token", "x-vault-token").data != NULL;
+}
+
 static struct bytes read_token(const struct req *req, const struct router_request *request)
 {
     struct bytes token = header_either(request, "x-secrets-token", "x-vault-token");
@@ -319,6 +324,7 @@ const struct dialect secrets_dialect = {
     .read_headers = read_headers,
     .read_method = read_method,
     .read_namespace = read_namespace,
+    .has_own_token = has_own_token,
     .read_token = read_token,
     .parse_body = body_parse,
     .refuse_field = refuse_field,

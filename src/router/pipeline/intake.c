@@ -129,7 +129,8 @@ void router_place(struct router_worker *worker, struct router_request *request,
                   const struct dialect_map *dialects)
 {
     const struct dialect_map *map = dialects != NULL ? dialects : &worker->dialects;
-    place(worker, request, dialect_find(map, request->target.full));
+    const struct dialect *dialect = dialect_find(map, request->target.full);
+    place(worker, request, dialect == map->home ? dialect_of_client(map, request) : dialect);
 }
 
 bool router_place_forwarded(struct router_worker *worker, struct router_request *request,

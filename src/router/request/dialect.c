@@ -98,6 +98,25 @@ const struct dialect *dialect_find(const struct dialect_map *map, struct bytes f
     return map->home;
 }
 
+static bool has_own_token(const struct dialect *dialect, const struct router_request *request)
+{
+    return dialect->has_own_token != NULL && dialect->has_own_token(request);
+}
+
+const struct dialect *dialect_of_client(const struct dialect_map *map,
+                                        const struct router_request *request)
+{
+    const struct dialect *home = map->home;
+    ASSERT(map->n > 0);
+    if (!home->mounts || has_own_token(home, request))
+        return home;
+    for (unsigned i = 0; i < map->n; i++)
+        if (strcmp(map->dialects[i]->root, home->root) == 0 &&
+            has_own_token(map->dialects[i], request))
+            return map->dialects[i];
+    return home;
+}
+
 const struct dialect *dialect_named(const struct dialect_map *map, struct bytes name)
 {
     for (unsigned i = 0; i < map->n; i++)

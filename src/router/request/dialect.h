@@ -41,6 +41,9 @@ struct dialect {
     /* Called when a fixed path was matched and no namespace has the name req->ns_unknown: refuse
      * the request, or change req->route. NULL: the router refuses it. */
     enum status (*serve_no_namespace)(struct req *req);
+    /* Whether the request has a header for the token that only clients of this dialect send. NULL:
+     * no header tells. */
+    bool (*has_own_token)(const struct router_request *request);
     /* The token as the client sent it; empty: none. */
     struct bytes (*read_token)(const struct req *req, const struct router_request *request);
     /* Tokens that requests of this dialect may use. A token of another kind is unknown here, except
@@ -116,7 +119,7 @@ struct dialect {
     const struct docs_dialect *docs; /* openapi_dialect.h; NULL: read_method asks for no help */
 };
 
-enum { DIALECTS_MAX = 8, DIALECT_PLACES_MAX = 32 };
+enum { DIALECTS_MAX = 8, DIALECT_PLACES_MAX = 64 };
 
 /* Where the tables of each dialect stand, so that the dialect of a request is found by its path. */
 struct dialect_map {
@@ -142,6 +145,11 @@ NODISCARD enum status dialect_map_choose(const struct dialect_map *all, const ch
                                          size_t *ret_unknown);
 /* The dialect of the table at the path `full` ("/v1/sys/mounts"), or the home. */
 const struct dialect *dialect_find(const struct dialect_map *map, struct bytes full);
+/* The dialect of a request whose path dialect_find gave to the home: another one where only clients
+ * of that send the header with the request's token. So they learn in the form that they read that
+ * no such path is served, and not that a secret is forbidden. */
+const struct dialect *dialect_of_client(const struct dialect_map *map,
+                                        const struct router_request *request);
 /* The dialect with this name; NULL: there is none. */
 const struct dialect *dialect_named(const struct dialect_map *map, struct bytes name);
 

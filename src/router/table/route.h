@@ -110,6 +110,9 @@ struct route_api {
     const char *type; /* "system": shown as mount_type */
     /* serves only mounts whose option "version" has this value; a mount without it has "1" */
     const char *version;
+    /* The most literal pattern that fits a path serves it alone: a method that only a wider pattern
+     * has is refused. So DELETE of "token/self" is no DELETE of "token/:accessor". */
+    bool narrow;
     bool single; /* initialisation mounts the engine once */
     bool login;  /* an auth method's API: serves the method's mounts below "auth/" */
     const struct route *routes;

@@ -267,6 +267,7 @@ struct search {
     struct route_found *found;
     const struct entry *refuses; /* the first row that fits and only refuses; NULL: none yet */
     struct route_others serving, astray;
+    bool ended; /* by rows of a narrow API */
 };
 
 static void add_methods(struct route_others *others, const struct route *route)
@@ -285,7 +286,20 @@ static enum status fit(struct search *s, const struct entry *entry)
     return route_fit(entry->route->path, s->path + entry->skip, s->arena, params);
 }
 
-/* Ask the rows of a list. ST_OK: a row serves the request. ST_NOT_FOUND; ST_NOMEM. */
+/* A row fits the path and does not take the method. Of a narrow API it ends the search, unless the
+ * path has a slash after the whole pattern: such a path is an empty name of a wider pattern. */
+static void refuse_by(struct search *s, const struct entry *entry)
+{
+    bool slash = entry->literal_len != 0 && entry->literal_len != s->path_len;
+    bool narrow = entry->api->narrow && entry->route->kind == ROW_SERVES;
+    if (narrow && slash)
+        return;
+    s->ended |= narrow;
+    add_methods(entry->route->kind == ROW_ASTRAY ? &s->astray : &s->serving, entry->route);
+}
+
+/* Ask the rows of a list. ST_OK: a row serves the request. ST_UNSUPPORTED: rows of a narrow API fit
+ * and serve other methods alone. ST_NOT_FOUND; ST_NOMEM. */
 static enum status ask_rows(struct search *s, const struct entries *list)
 {
     for (size_t i = 0; i < list->n; i++) {
@@ -308,9 +322,9 @@ static enum status ask_rows(struct search *s, const struct entries *list)
         if (takes)
             s->refuses = s->refuses != NULL ? s->refuses : entry;
         else
-            add_methods(route->kind == ROW_ASTRAY ? &s->astray : &s->serving, route);
+            refuse_by(s, entry);
     }
-    return ST_NOT_FOUND;
+    return s->ended ? ST_UNSUPPORTED : ST_NOT_FOUND;
 }
 
 /* `path`: the segments below `node`. The depth is bounded by the depth of the tree. */
@@ -367,7 +381,7 @@ static enum status find_in(const struct tree *tree, enum http_method method, str
     ret_found->others = (struct route_others){0};
     ret_found->params.n = 0;
     enum status st = search(&s, &tree->root, s.path);
-    return st == ST_NOT_FOUND ? conclude(&s) : st;
+    return st == ST_NOT_FOUND || st == ST_UNSUPPORTED ? conclude(&s) : st;
 }
 
 /* The API whose prefix has the path: the longest prefix counts. */

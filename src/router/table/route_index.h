@@ -5,7 +5,8 @@
  * method has a tree for the paths below its mounts. The order of modules and rows decides nothing:
  * of the rows that fit a path, the row with the most literal pattern serves the request, compared
  * from the first segment on: a literal, then ":name", then "*name/literal", then "*name" or
- * "+name". So modules may share a prefix. Rows that only refuse (ROW_ASTRAY, ROW_ABSENT) come after
+ * "+name". So modules may share a prefix. A method that the most literal pattern lacks is served by
+ * a wider one, except in an API that is `narrow` (route.h). Rows that only refuse (ROW_ASTRAY, ROW_ABSENT) come after
  * all rows that serve. */
 #ifndef HOLDFAST_ROUTER_TABLE_ROUTE_INDEX_H
 #define HOLDFAST_ROUTER_TABLE_ROUTE_INDEX_H
