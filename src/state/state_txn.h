@@ -55,6 +55,10 @@ NODISCARD enum status state_begin(struct state *state, struct arena *arena,
  * nothing. If the handler stages a write, the caller must begin another transaction and rerun. */
 void state_set_read_only(struct state_txn *txn);
 bool state_is_read_only(const struct state_txn *txn);
+/* Do not record the reads until state_resume, for a fact that informs people and decides nothing.
+ * Returns what state_resume takes. */
+bool state_suspend(struct state_txn *txn);
+void state_resume(struct state_txn *txn, bool before);
 /* About how many bytes the encoded transaction will have, rarely fewer. A rollback does not lower
  * the figure. */
 static inline size_t state_size(const struct state_txn *txn)

@@ -61,6 +61,20 @@ void state_set_read_only(struct state_txn *txn)
     txn->read_only = true;
 }
 
+bool state_suspend(struct state_txn *txn)
+{
+    bool before = txn->read_only;
+    ASSERT(txn->open);
+    txn->read_only = true;
+    return before;
+}
+
+void state_resume(struct state_txn *txn, bool before)
+{
+    ASSERT(txn->open && txn->read_only);
+    txn->read_only = before;
+}
+
 bool state_is_read_only(const struct state_txn *txn)
 {
     return txn->read_only;

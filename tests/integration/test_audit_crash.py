@@ -74,7 +74,7 @@ def test_a_request_whose_commit_did_not_come_stands_in_the_trail(cluster, known)
     assert active.call("GET", f"/v1/kv/{key}").status == there
     found = [(kind, record["request"]["operation"]) for node in cluster.nodes
              for kind, record in about(trail_of(node), f"kv/{key}")]
-    assert [kind for kind, operation in found if operation == "update"] == ["request"]
+    assert [kind for kind, operation in found if operation in ("create", "update")] == ["request"]
     # the chain goes on over the end of the process, with the read
     assert len(asked(active, key)) == 3
     fits, text = verified(trail_of(active))
@@ -115,7 +115,7 @@ def test_what_a_killed_node_stored_stands_in_its_trail(cluster):
         for line in trail_of(node).read_text().splitlines():
             with contextlib.suppress(ValueError):  # a line that the kill tore
                 record = json.loads(line)
-                if record["request"]["operation"] == "update":
+                if record["request"]["operation"] in ("create", "update"):
                     kinds.setdefault(record["request"]["path"], []).append(record["type"])
         if trail_of(node).stat().st_size != 0:
             fits, text = verified(trail_of(node))

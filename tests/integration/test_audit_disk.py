@@ -80,7 +80,7 @@ def test_a_full_disk_of_the_only_device_refuses_requests_until_there_is_room(nod
     assert "lines fit" in verify(path)
     for name, answer in told:
         kinds = [kind for kind, record in about(path, f"kv/{name}")
-                 if record["request"]["operation"] == "update"]
+                 if record["request"]["operation"] in ("create", "update")]
         there = node.call("GET", f"/v1/kv/{name}").status == 200
         if answer.status == 204:
             assert there and kinds == ["request", "response"], name

@@ -139,7 +139,7 @@ def test_a_line_that_does_not_fit_is_named(cluster, node):
     text = middle.read_text()
     lines = text.splitlines(keepends=True)
     at = len(lines) // 2
-    changed = lines[at].replace('"operation":"update"', '"operation":"upDate"')
+    changed = lines[at].replace('"operation":"create"', '"operation":"creAte"')
     assert changed != lines[at]
     for number, why, spoilt in [
             (at + 1, "changed", [*lines[:at], changed, *lines[at + 1:]]),

@@ -70,7 +70,14 @@ def test_an_initial_member_waits_for_the_others_and_names_them():
                 assert time.monotonic() < deadline, errors
                 time.sleep(0.05)
             assert node.call("GET", "/v1/sys/health").json["initialized"] is False
-            for path in ("/v1/sys/seal-status", "/v1/sys/init", "/v1/kv/a", "/readyz"):
+            assert node.call("GET", "/v1/sys/init").json == {"initialized": False}
+            seal = node.call("GET", "/v1/sys/seal-status")
+            assert (seal.status, seal.json["initialized"], seal.json["sealed"]) == (200, False, True)
+            leader = node.call("GET", "/v1/sys/leader")
+            assert (leader.status, leader.json["leader_address"]) == (200, "")
+            for which in ("", "dr/", "performance/"):
+                assert node.call("GET", f"/v1/sys/replication/{which}status").status == 200
+            for path in ("/v1/kv/a", "/readyz"):
                 answer = node.call("GET", path)
                 assert (answer.status, awaited in answer.json["errors"][0]) == (501, True), path
             assert node.call("GET", "/livez").status == 200

@@ -6,7 +6,8 @@ import pytest
 
 from registry import JSON, RegistryCluster, ask, everywhere
 
-ENDPOINT = "Invalid URL path: not a recognized HTTP API endpoint\n"
+ENDPOINT = ("Invalid URL path: not a recognized HTTP API endpoint\n"
+            "holdfast serves acl/, agent/self and status/ of this API: see docs/compatibility.md\n")
 ANONYMOUS = (
     "Permission denied: anonymous token lacks permission '{}'. The anonymous token is used "
     "implicitly when a request does not specify a token."

@@ -101,9 +101,31 @@ TOKENS = [
     ("DELETE", f"acl/token/{STRANGE}", None, "good", 404, "Cannot find token to delete"),
     ("DELETE", f"acl/token/{ANONYMOUS}", None, "good", 500, "…"),
 ]
+# Every field of a body with a value of another JSON type: clients and servers in Go convert none.
+WRONG_TYPES = [
+    *(("acl/policy", "Policy", {"Name": "typed", field: value}, field)
+      for field, values in {"ID": (5, True, []), "Name": (5, True, {}), "Description": (5, False, ["a"]),
+                            "Rules": (5, True), "Namespace": (5,), "Datacenters": ("a,b", 5, {"a": "b"}, [5])
+                            }.items() for value in values),
+    *(("acl/token", "Token", {field: value}, field)
+      for field, values in {"AccessorID": (5, True), "SecretID": (5,), "Description": (5, True, ["a"]),
+                            "Local": (1, 0, "true", "", []), "AuthMethod": (5,), "ExpirationTime": (5,),
+                            "Namespace": (5,), "Rules": (5,), "Type": (5,)}.items() for value in values),
+    *(("acl/token", "Token", {field: [item]}, wrong) for field, item, wrong in (
+        ("Policies", {"ID": 5}, "ID"), ("Policies", {"Name": True}, "Name"), ("Roles", {"Name": 5}, "Name"),
+        ("ServiceIdentities", {"ServiceName": 5}, "ServiceName"),
+        ("ServiceIdentities", {"ServiceName": "a", "Datacenters": "a,b"}, "Datacenters"),
+        ("NodeIdentities", {"NodeName": "a", "Datacenter": 5}, "Datacenter"))),
+    ("acl/bootstrap", "Request", {"BootstrapSecret": 5}, "BootstrapSecret"),
+]
 COMMON = [
     ("GET", "acl/none/such", None, "good", 404,
-     "Invalid URL path: not a recognized HTTP API endpoint\n"),
+     "Invalid URL path: not a recognized HTTP API endpoint\n…"),
+    ("GET", "acl/policy", None, "good", 405, "method GET not allowed"),
+    ("DELETE", "acl/policy", None, "good", 405, "method DELETE not allowed"),
+    ("DELETE", "acl/policy/name/{name}", None, "good", 405, "method DELETE not allowed"),
+    ("DELETE", "acl/token/self", None, "good", 405, "method DELETE not allowed"),
+    ("PUT", "acl/token/self", {}, "good", 405, "method PUT not allowed"),
     ("POST", "acl/policies", {}, "good", 405, "method POST not allowed"),
     ("GET", "acl/policies?index=x", None, "good", 400, "Invalid index"),
     ("GET", "acl/policies?index=-1", None, "good", 400, "Invalid index"),
@@ -163,3 +185,17 @@ def test_an_error_is_as_documented(cluster, case):
     for at in everywhere(cluster):
         told = ask(at, method, path, body, cluster.senders[sender])
         assert told[0] == status and fits(told[1], text), told[:2]
+
+
+@pytest.mark.parametrize("case", WRONG_TYPES, ids=lambda case: f"{case[0]} {case[2]}")
+def test_a_value_of_another_type_is_refused(cluster, case):
+    path, noun, body, field = case
+    sender = "none" if path == "acl/bootstrap" else "good"
+    status, text, _ = ask(cluster.nodes[0], "PUT", path, body, cluster.senders[sender])
+    assert status == 400 and text.startswith(f"{noun} decoding failed: json: field {field}: "), text
+
+
+def test_a_null_is_a_field_that_is_not_given(cluster):
+    body = {"Description": None, "Local": None, "Policies": None, "ExpirationTTL": None}
+    status, text, _ = ask(cluster.nodes[0], "PUT", "acl/token", body, cluster.senders["good"])
+    assert status == 200, text

@@ -152,6 +152,13 @@ static enum status count_use(struct pipe *p)
     return ST_OK;
 }
 
+static enum status judge_path(struct pipe *p)
+{
+    if (p->devices != NULL)
+        stage_note_creation(&p->req);
+    return stage_authorise_path(&p->req);
+}
+
 /* Decide by the path alone whether the sender may send the body. The state of this node is enough
  * to allow the body, because the node that runs the request authorises it again. A refusal is
  * confirmed first: the token or a policy may be newer than this node's state. The node that runs
@@ -165,7 +172,7 @@ enum pipe_phase pipe_precheck(struct pipe *p)
     p->verdict = identify(p);
     bool anonymous = is_anonymous(p);
     if (p->verdict == ST_OK)
-        p->verdict = !anonymous        ? stage_authorise_path(&p->req)
+        p->verdict = !anonymous        ? judge_path(p)
                      : pipe_uploads(p) ? ST_OK /* the active node judges its signature */
                                        : ST_TOO_BIG;
     if (p->verdict == ST_OK) {
@@ -198,7 +205,7 @@ enum pipe_phase pipe_admit(struct pipe *p)
         return PIPE_ADMITTING;
     }
     if (p->verdict == ST_OK && !is_anonymous(p))
-        p->verdict = stage_authorise_path(&p->req);
+        p->verdict = judge_path(p);
     if (p->verdict != ST_OK)
         return pipe_go_run(p);
     return p->req.data != NULL ? PIPE_AUTHORISING : PIPE_PARSING;

@@ -198,7 +198,7 @@ static enum status write_facts(struct pipe *p)
     ASSERT(p->more->facts == NULL && p->devices != NULL);
     struct audit_facts facts = {
         .request_id = req->request_id,
-        .operation = stage_operation(req->method),
+        .operation = req->creates ? "create" : stage_operation(req->method),
         .ns = req->ns,
         .peer = p->request->peer,
         .path = path_of(p),

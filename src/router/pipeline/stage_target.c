@@ -105,6 +105,20 @@ enum status stage_target(struct req *req, const struct router *router,
     return req->ns_unknown.len != 0 ? dialect->serve_no_namespace(req) : ST_OK;
 }
 
+void stage_note_creation(struct req *req)
+{
+    ASSERT(req_in_txn(req));
+    req->creates = false;
+    if (req->matched != ST_OK || req->help || req->route->exists == NULL)
+        return;
+    bool before = state_suspend(req->txn);
+    enum status st = req->route->exists(req);
+    state_resume(req->txn, before);
+    req->creates = st == ST_NOT_FOUND;
+    if (st != ST_OK)
+        req_forget_error(req); /* the handler finds the failure again */
+}
+
 const char *stage_operation(enum http_method method)
 {
     static const char *const names[METHODS] = {

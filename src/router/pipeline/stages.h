@@ -13,6 +13,10 @@ NODISCARD enum status stage_target(struct req *req, const struct router *router,
 
 /* The operation as audit records name it: "read", "update" and so on. */
 const char *stage_operation(enum http_method method);
+/* Find out whether a write with an existence check creates its object: upstream calls such a
+ * request a creation. Only for audit records: the check decides nothing, so no read of it is a
+ * precondition. Needs the token, whose storage the path may be in. */
+void stage_note_creation(struct req *req);
 /* Whether the request only reads, as far as its row is known. */
 bool stage_reads(const struct req *req);
 static inline bool stage_lists(const struct req *req)

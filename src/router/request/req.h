@@ -131,6 +131,7 @@ struct req {
     enum status matched;        /* result of matching the tables */
     bool help;                  /* ?help=1: the client asks for help about the path */
     bool help_open;             /* every valid token may ask for help about the path */
+    bool creates;               /* a write of an object that was absent, for audit records */
     struct route_others others; /* methods of the path; set if `matched` is ST_UNSUPPORTED */
     struct req_watch *watches;  /* of the handler, the latest first */
 };

@@ -47,6 +47,19 @@ static const struct route_api one_api = {
 static const struct route_api other_api = {
     .dialect = &second_dialect, .prefix = "sys/", .type = "e", .routes = odd_row, .n = 1};
 
+/* The most literal pattern serves a path alone. */
+static const struct route narrow_rows[] = {
+    POST("token"),
+    GET("token/self"),
+    GET("token/*id"),
+    {.method = METHOD_DELETE, .path = "token/*id", .handler = never}};
+static const struct route_api narrow_api = {.dialect = &first_dialect,
+                                            .prefix = "acl/",
+                                            .type = "f",
+                                            .narrow = true,
+                                            .routes = narrow_rows,
+                                            .n = ARRAY_LEN(narrow_rows)};
+
 static struct route_index *made;
 static struct arena arena;
 
@@ -60,8 +73,8 @@ static enum status make(const struct route_api *const *apis, size_t n, struct re
 
 static int make_all(void **ctx)
 {
-    static const struct route_api *const apis[] = {&seal_api, &deep_api, &mount_api, &one_api,
-                                                   &other_api};
+    static const struct route_api *const apis[] = {&seal_api, &deep_api,  &mount_api,
+                                                   &one_api,  &other_api, &narrow_api};
     struct reason why = {{0}};
     (void)ctx;
     if (make(apis, ARRAY_LEN(apis), &why) != ST_OK)
@@ -108,6 +121,23 @@ static void the_methods_of_a_path_are_those_of_all_modules(void **ctx)
         route_find(made, &first_dialect, METHOD_DELETE, BYTES("sys/seal"), &arena, &found),
         ST_UNSUPPORTED);
     assert_int_equal(found.others.methods, 1u << METHOD_GET | 1u << METHOD_POST | 1u << METHOD_PUT);
+}
+
+static void a_wider_pattern_of_a_narrow_api_serves_no_other_method(void **ctx)
+{
+    static const char *const paths[] = {"acl/token", "acl/token/self"};
+    struct route_found found;
+    (void)ctx;
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        assert_status(
+            route_find(made, &first_dialect, METHOD_DELETE, bytes_str(paths[i]), &arena, &found),
+            ST_UNSUPPORTED);
+        assert_int_equal(found.others.methods,
+                         i == 0 ? 1u << METHOD_POST | 1u << METHOD_PUT : 1u << METHOD_GET);
+    }
+    assert_found(METHOD_DELETE, "acl/token/selfish", &narrow_api, &narrow_rows[3]);
+    /* with a slash at its end the path is the empty name of the wider pattern */
+    assert_found(METHOD_DELETE, "acl/token/", &narrow_api, &narrow_rows[3]);
 }
 
 static void a_path_belongs_to_the_tables_that_have_its_prefix(void **ctx)
@@ -179,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(modules_share_a_prefix),
         TEST(the_methods_of_a_path_are_those_of_all_modules),
+        TEST(a_wider_pattern_of_a_narrow_api_serves_no_other_method),
         TEST(a_path_belongs_to_the_tables_that_have_its_prefix),
         TEST(each_dialect_has_its_own_paths),
         TEST(a_search_without_an_arena_captures_nothing),
