@@ -56,6 +56,19 @@ void dr_live_reset(struct dr_live *live)
     dr_live_end(live);
 }
 
+void dr_live_forget_primary(struct dr_live *live)
+{
+    struct dr_facts *facts = dr_live_begin(live);
+    unsigned n = 0;
+    ASSERT(facts->n_peers <= DR_PEERS_MAX);
+    for (unsigned i = 0; i < facts->n_peers; i++)
+        if (facts->peers[i].address[0] == '\0') /* a secondary that still fetches from here */
+            facts->peers[n++] = facts->peers[i];
+    facts->n_peers = n;
+    facts->known = (struct dr_addresses){0};
+    dr_live_end(live);
+}
+
 /* The peer to replace when all are in use: one that is not connected. */
 static struct dr_peer *spare_peer(struct dr_facts *facts)
 {

@@ -88,7 +88,9 @@ struct dr_facts {
     uint64_t settled_ms;   /* monotonic: when the primary told a version that is applied here, the
                               newest such time; 0: never */
     uint64_t behind_bytes; /* bytes of the primary's records that are not applied here */
-    bool halted;           /* the primary lacks versions of this state, or has others instead */
+    /* following ended until people act: the primary lacks versions of this state, has others
+     * instead, or has revoked this secondary */
+    bool halted;
     int64_t cert_ends_s;   /* expiry of this secondary's certificate, since 1970; 0: not known */
     uint64_t wal_bytes;    /* bytes of WAL that came since the connection began */
     uint64_t received;     /* newest version received */
@@ -117,6 +119,8 @@ void dr_live_end(struct dr_live *live);
 void dr_live_get(struct dr_live *live, struct dr_facts *ret_facts);
 /* Forget everything: the role has changed. */
 void dr_live_reset(struct dr_live *live);
+/* Forget the nodes of a primary that is followed no more. */
+void dr_live_forget_primary(struct dr_live *live);
 /* The peer of this id and address, made if there is room; NULL: there is none. Between
  * dr_live_begin and dr_live_end. */
 struct dr_peer *dr_live_peer(struct dr_facts *facts, const char *id, const char *address);

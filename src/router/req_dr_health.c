@@ -32,11 +32,12 @@ struct req_dr_health req_dr_health(struct req *req, const struct node_status *no
         return out;
     req->host->node_ops->dr_facts(req->host->node, &facts);
     const struct dr_peer *peer = newest_peer(&facts);
+    bool secondary = node->dr.mode == DR_MODE_SECONDARY;
     out.last_wal = node->version;
-    out.canary_age_ms = node->dr.mode == DR_MODE_PRIMARY
-                            ? oldest_age_ms(&facts)
-                            : MAX(dr_live_age_ms(&facts, env_mono_ms(req->env)), 0);
-    out.clock_skew_ms = peer != NULL ? peer->skew_ms : 0;
-    out.echo_duration_ms = peer != NULL ? (int64_t)(peer->round_trip_us / 1000) : 0;
+    out.canary_age_ms =
+        !secondary ? oldest_age_ms(&facts) : dr_live_age_ms(&facts, env_mono_ms(req->env));
+    bool heard = peer != NULL && peer->heard_wall_ms != 0;
+    out.clock_skew_ms = heard ? peer->skew_ms : 0;
+    out.echo_duration_ms = heard ? (int64_t)(peer->round_trip_us / 1000) : secondary ? -1 : 0;
     return out;
 }

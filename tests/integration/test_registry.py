@@ -105,7 +105,8 @@ def test_a_sealed_node_and_one_in_maintenance_refuse(cluster):
     for at in (node, node.registry):
         status, text, _ = ask(at, "GET", "acl/roles?stale", token=cluster.token)
         assert status == 503 and text.startswith("this node is sealed")
-        assert ask(at, "GET", "status/leader")[0] == 200
+        for path in ("status/leader", "status/peers"):
+            assert ask(at, "GET", path)[:2] == (503, "this node is sealed")
     node.end()
     node.start()
     cluster.await_health({200, 429, 473}, [node])

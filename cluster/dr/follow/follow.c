@@ -29,7 +29,9 @@ void follow_tell(struct dr_follow *f, enum dr_connection state, const char *why)
 {
     struct dr_facts *facts = dr_live_begin(&f->dr->live);
     facts->connection = state;
-    (void)snprintf(facts->why, sizeof facts->why, "%s", why != NULL ? why : ""); /* may be cut */
+    if (why != NULL || state != DR_LINK_CONNECTING) /* until then the last failure is the reason */
+        (void)snprintf(facts->why, sizeof facts->why, "%s",
+                       why != NULL ? why : ""); /* may be cut */
     if (state != DR_LINK_READY)
         facts->connected_to[0] = '\0';
     dr_live_end(&f->dr->live);
@@ -122,8 +124,9 @@ static enum status learn_epoch(struct dr_follow *f, uint64_t epoch)
     return f->thread->transact(f->thread->ctx, stage_learn, &l);
 }
 
-/* This state cannot follow the primary's: people must decide which of the two counts. */
-static void halt(struct dr_follow *f, const char *why)
+/* Following has ended until people act: this state cannot follow the primary's, or the primary
+ * revoked this secondary. */
+static void halt(struct dr_follow *f, const char *why, bool revoked)
 {
     struct dr_facts *facts = dr_live_begin(&f->dr->live);
     bool before = facts->halted;
@@ -132,8 +135,9 @@ static void halt(struct dr_follow *f, const char *why)
     if (!before)
         trace(TRACE_ERROR, "dr",
               "%s. This cluster does not follow. Promote it, or make it follow by update-primary "
-              "with a token of the primary, which discards what only this cluster has",
-              why);
+              "with a %stoken of the primary%s",
+              why, revoked ? "new " : "",
+              revoked ? "" : ", which discards what only this cluster has");
 }
 
 static enum status note_why(struct dr_follow *f, const struct dr_refuse *r)
@@ -147,8 +151,9 @@ static enum status note_why(struct dr_follow *f, const struct dr_refuse *r)
     f->verdict = code == DR_REFUSE_AHEAD      ? FOLLOW_AHEAD
                  : code == DR_REFUSE_DIVERGED ? FOLLOW_DIVERGED
                                               : FOLLOW_FITS;
-    if (f->verdict != FOLLOW_FITS)
-        halt(f, text);
+    bool revoked = code == DR_REFUSE_REVOKED || code == DR_REFUSE_ID;
+    if (f->verdict != FOLLOW_FITS || revoked)
+        halt(f, text, revoked);
     if (f->role.mode == DR_MODE_SECONDARY && dr_epoch_is_possible(&f->role, epoch))
         TRY(learn_epoch(f, epoch));
     return ST_DENIED;
@@ -268,22 +273,29 @@ static enum status sync_some(struct dr_follow *f, uint64_t version)
     return st;
 }
 
+/* End the heartbeats: the nodes that they go to are no longer those of this cluster's primary. */
+static void end_pulses(struct dr_follow *f)
+{
+    if (f->pulses == NULL)
+        return;
+    pulses_stop(f->pulses);
+    f->pulses = NULL;
+    dr_live_forget_primary(&f->dr->live);
+}
+
 static enum status follow_once(struct dr_follow *f)
 {
     uint64_t version = 0;
     TRY(follow_look(f, &version));
     if (f->role.mode != DR_MODE_SECONDARY || f->role.phase == DR_PHASE_IDLE) {
         follow_tell(f, DR_LINK_IDLE, NULL);
-        pulses_stop(f->pulses);
-        f->pulses = NULL;
+        end_pulses(f);
         f->pause_ms = FOLLOW_PAUSE_MS;
         return ST_NOT_FOUND;
     }
     TRY(follow_open_link(f));
-    if (f->pulses != NULL && !pulses_fit(f->pulses, f)) {
-        pulses_stop(f->pulses);
-        f->pulses = NULL;
-    }
+    if (f->pulses != NULL && !pulses_fit(f->pulses, f))
+        end_pulses(f);
     if (f->pulses == NULL)
         TRY(pulses_start(f, &f->pulses));
     f->verdict = FOLLOW_FITS;

@@ -77,8 +77,8 @@ enum status sync_pipe_send(struct sync_pipe *pipe, struct buf *txn, bool upkeep)
     step->txn = *txn;
     *txn = (struct buf){0};
     step->task = (struct env_task){.run = propose_on_raft};
-    step->propose = (struct rlog_propose){
-        .txn = buf_bytes(&step->txn), .upkeep = upkeep, .done = on_proposed};
+    step->propose =
+        (struct rlog_propose){.txn = buf_bytes(&step->txn), .upkeep = upkeep, .done = on_proposed};
     step->pipe = pipe;
     step->busy = true;
     pipe->running++;

@@ -14,7 +14,7 @@ struct secondary_out {
     const char *clock_skew_ms, *last_heartbeat_duration_ms, *replication_primary_canary_age_ms;
     uint64_t last_remote_wal, last_verified_index, lag_entries, lag_bytes;
     int64_t lag_ms;
-    bool named;
+    bool named, lag_known; /* lag_known: a secondary that told its version */
 };
 static const struct field secondary_out_fields[] = {
     FIELD(struct secondary_out, node_id, STRING, .omit = true,
@@ -30,11 +30,12 @@ static const struct field secondary_out_fields[] = {
     FIELD(struct secondary_out, last_remote_wal, UINT),
     FIELD(struct secondary_out, last_verified_index, UINT),
     FIELD(struct secondary_out, lag_entries, UINT, .omit = true,
-          .has = offsetof(struct secondary_out, named)),
+          .has = offsetof(struct secondary_out, lag_known)),
     FIELD(struct secondary_out, lag_bytes, UINT, .omit = true,
-          .has = offsetof(struct secondary_out, named)),
+          .has = offsetof(struct secondary_out, lag_known)),
     FIELD(struct secondary_out, lag_ms, INT, .omit = true,
-          .has = offsetof(struct secondary_out, named)),
+          .has = offsetof(struct secondary_out, lag_known),
+          .help = "Age of what the secondary has, while it lacks writes; -1: not known."),
 };
 static const struct schema secondary_schema = SCHEMA(struct secondary_out, secondary_out_fields);
 
@@ -53,6 +54,8 @@ struct dr_status_out {
     int64_t sync_fell_at;
     const char *secondary_id, *primary_cluster_addr, *connection_state;
     bool corrupted_merkle_tree, takes_part, primary, secondary, syncs;
+    bool follows;   /* this node has the link to the primary, or would have it */
+    bool lag_known; /* and the primary told its version */
     const char *last_corruption_check_epoch, *last_reindex_epoch;
     uint64_t ssct_generation_counter; /* of tokens that a standby serves after the state that has
                                          them: always 0 */
@@ -89,22 +92,24 @@ static const struct field dr_status_fields[] = {
     OF(primary, last_wal, UINT),
     OF(primary, last_dr_wal, UINT),
     OF(secondary, secondary_id, STRING),
-    OF(secondary, primaries, LIST, .sub = &secondary_schema),
+    OF(follows, primaries, LIST, .sub = &secondary_schema),
     OF(secondary, last_remote_wal, UINT),
-    OF(secondary, known_primary_cluster_addrs, STRINGS),
-    OF(secondary, connection_state, STRING),
-    OF(secondary, last_start, TIME, .blank = true),
-    OF(secondary, lag_entries, UINT),
-    OF(secondary, lag_bytes, UINT),
-    OF(secondary, lag_ms, INT),
-    OF(secondary, certificate_expires, TIME, .blank = true),
-    OF(secondary, last_heard_ms, INT),
-    OF(secondary, last_verified_index, UINT),
-    OF(secondary, difference_syncs, UINT),
-    OF(secondary, difference_bytes, UINT),
-    OF(secondary, difference_keys, UINT),
-    OF(secondary, repaired_differences, UINT),
-    OF(secondary, lost_writes, UINT),
+    OF(follows, known_primary_cluster_addrs, STRINGS),
+    OF(secondary, connection_state, STRING,
+       .help = "As gRPC names it; \"unknown\" on a node that is not active: `reason` says which "
+               "node knows."),
+    OF(follows, last_start, TIME, .blank = true),
+    OF(lag_known, lag_entries, UINT),
+    OF(lag_known, lag_bytes, UINT),
+    OF(lag_known, lag_ms, INT),
+    OF(follows, certificate_expires, TIME, .blank = true),
+    OF(secondary, last_heard_ms, INT, .help = "-1: this node has not heard the primary."),
+    OF(follows, last_verified_index, UINT),
+    OF(follows, difference_syncs, UINT),
+    OF(follows, difference_bytes, UINT),
+    OF(follows, difference_keys, UINT),
+    OF(follows, repaired_differences, UINT),
+    OF(follows, lost_writes, UINT),
     FIELD(struct dr_status_out, lost_writes_file, STRING, .omit = true),
     OF(syncs, merkle_sync_progress, OBJECT, .sub = &progress_schema),
     PART(primary_cluster_addr, STRING),
@@ -139,7 +144,8 @@ struct status_room {
     struct secondary_out peers[DR_PEERS_MAX];
     char peer_urls[DR_PEERS_MAX][DR_ADDRESS_MAX + sizeof "https://"];
     char numbers[DR_PEERS_MAX][3][TEXT_INT_MAX];
-    char conflict[512], fallen[128];
+    char conflict[512], fallen[128], not_here[256];
+    char address[DR_ROLE_ADDRESS_MAX + sizeof "https://"];
     struct progress_out progress;
 };
 
@@ -150,11 +156,13 @@ static const char *number(char room[TEXT_INT_MAX], int64_t n)
     return room;
 }
 
+/* A figure that this node does not know is -1 or missing: a 0 would look healthy. */
 static void fill_peer(struct req *req, struct status_room *r, unsigned i, bool primary)
 {
     const struct dr_peer *p = &r->facts.peers[i];
     int64_t age_ms = primary ? p->lag_ms : dr_live_age_ms(&r->facts, env_mono_ms(req->env));
     const char *at = !primary ? p->address : p->cluster[0] != '\0' ? p->cluster : p->connected_from;
+    int64_t trip_ms = p->heard_wall_ms != 0 ? (int64_t)(p->round_trip_us / 1000) : -1;
     ASSERT(req != NULL);
     (void)snprintf(r->peer_urls[i], sizeof r->peer_urls[i], "https://%s", at); /* fits */
     r->peers[i] = (struct secondary_out){
@@ -166,13 +174,14 @@ static void fill_peer(struct req *req, struct status_room *r, unsigned i, bool p
         .last_heartbeat = p->heard_wall_ms,
         .last_seen = p->heard_wall_ms,
         .clock_skew_ms = number(r->numbers[i][0], p->skew_ms),
-        .last_heartbeat_duration_ms = number(r->numbers[i][1], (int64_t)(p->round_trip_us / 1000)),
-        .replication_primary_canary_age_ms = number(r->numbers[i][2], MAX(age_ms, 0)),
+        .last_heartbeat_duration_ms = number(r->numbers[i][1], trip_ms),
+        .replication_primary_canary_age_ms = number(r->numbers[i][2], age_ms),
         .last_remote_wal = p->position,
         .last_verified_index = primary ? p->verified : 0,
         .lag_bytes = primary ? p->behind_bytes : 0,
-        .lag_entries = primary && r->node.version > p->position ? r->node.version - p->position : 0,
-        .lag_ms = primary && r->node.version > p->position ? MAX(age_ms, 0) : 0,
+        .lag_known = primary && p->position != 0,
+        .lag_entries = r->node.version > p->position ? r->node.version - p->position : 0,
+        .lag_ms = r->node.version > p->position ? age_ms : 0,
     };
 }
 
@@ -250,29 +259,73 @@ static void fill_primary(struct req *req, struct status_room *r, struct dr_statu
     out->last_wal = out->last_dr_wal = r->node.version;
 }
 
+/* The nodes of the primary: none before a primary is followed. A former secondary that still
+ * fetches from a demoted cluster is none. */
+static void fill_primaries(struct req *req, struct status_room *r, struct dr_status_out *out)
+{
+    struct dr_facts *facts = &r->facts;
+    unsigned n = 0;
+    ASSERT(facts->n_peers <= DR_PEERS_MAX && facts->known.n <= DR_ADDRESSES_MAX);
+    if (r->node.dr.phase == DR_PHASE_IDLE)
+        facts->n_peers = facts->known.n = 0;
+    for (unsigned i = 0; i < facts->n_peers; i++)
+        if (facts->peers[i].address[0] != '\0')
+            facts->peers[n++] = facts->peers[i];
+    facts->n_peers = n;
+    for (unsigned i = 0; i < n; i++) {
+        fill_peer(req, r, i, false);
+        r->addresses[i] = r->peer_urls[i];
+    }
+    out->primaries = (struct field_list){r->peers, n};
+    for (unsigned i = 0; i < facts->known.n; i++) {
+        (void)snprintf(r->urls[i], sizeof r->urls[i], "https://%s", facts->known.at[i]);
+        r->addresses[i] = r->urls[i];
+    }
+    /* before the primary has told its nodes, those that are tried */
+    n = facts->known.n != 0 ? facts->known.n : n;
+    out->known_primary_cluster_addrs = (struct field_strings){r->addresses, n, true};
+}
+
+/* Only the active node has the link to the primary. The others say so and tell nothing of it. */
+static void say_not_here(struct status_room *r, struct dr_status_out *out)
+{
+    const char *active = r->node.leader_address;
+    out->connection_state = "unknown";
+    out->last_heard_ms = -1;
+    if (out->reason[0] != '\0')
+        return;
+    int len = snprintf(r->not_here, sizeof r->not_here,
+                       active[0] != '\0'
+                           ? "not known here: the active node has the link to the primary, ask %s"
+                           : "not known here: no active node of this cluster is known, and only "
+                             "an active node follows the primary%s",
+                       active);
+    ASSERT(len > 0 && (size_t)len < sizeof r->not_here); /* addresses are bounded */
+    out->reason = r->not_here;
+}
+
 static void fill_secondary(struct req *req, struct status_room *r, struct dr_status_out *out)
 {
     const struct dr_facts *facts = &r->facts;
     struct dr_lag lag = dr_live_lag(facts, r->node.version, env_mono_ms(req->env));
     ASSERT(req != NULL);
-    for (unsigned i = 0; i < facts->n_peers; i++)
-        fill_peer(req, r, i, false);
-    for (unsigned i = 0; i < facts->known.n; i++) {
-        (void)snprintf(r->urls[i], sizeof r->urls[i], "https://%s", facts->known.at[i]);
-        r->addresses[i] = r->urls[i];
+    out->secondary_id = r->node.dr.id;
+    out->last_remote_wal = r->node.dr.phase == DR_PHASE_SYNCING ? 0 : r->node.version;
+    out->follows = r->node.active;
+    if (!out->follows) {
+        say_not_here(r, out);
+        return;
     }
-    out->primaries = (struct field_list){r->peers, facts->n_peers};
-    out->known_primary_cluster_addrs = (struct field_strings){r->addresses, facts->known.n, true};
+    fill_primaries(req, r, out);
     out->connection_state = dr_connection_text(facts->connection);
     out->last_start = facts->started_wall_ms;
-    out->last_remote_wal = r->node.dr.phase == DR_PHASE_SYNCING ? 0 : r->node.version;
+    out->lag_known = lag.heard_ms >= 0;
     out->lag_entries = lag.entries;
     out->lag_bytes = lag.bytes;
     out->lag_ms = lag.ms;
     out->certificate_expires = facts->cert_ends_s * 1000;
     out->last_heard_ms = lag.heard_ms;
     out->last_verified_index = facts->verified;
-    out->secondary_id = r->node.dr.id;
     out->corrupted_merkle_tree |= facts->differs;
     out->difference_syncs = facts->diff.syncs;
     out->difference_bytes = facts->diff.bytes;
@@ -282,8 +335,8 @@ static void fill_secondary(struct req *req, struct status_room *r, struct dr_sta
     out->lost_writes_file = facts->diff.lost_file;
     if (out->reason[0] == '\0')
         out->reason = facts->why;
-    if (facts->halted && r->node.dr.phase == DR_PHASE_STREAMING)
-        out->state = "idle"; /* the primary refuses this state: people must decide */
+    if (facts->halted && r->node.dr.phase != DR_PHASE_IDLE)
+        out->state = "idle"; /* the primary refuses this secondary or its state: people must act */
     out->syncs = r->node.dr.phase == DR_PHASE_SYNCING;
     r->progress = (struct progress_out){facts->sync.done, facts->sync.total};
     out->merkle_sync_progress = &r->progress;
@@ -321,6 +374,8 @@ static enum status fill(struct req *req, struct dr_status_out *ret)
     text_uuid_of(role->set, r->set);
     text_hex_put(bytes_of(r->node.root, sizeof r->node.root), r->root);
     static_assert(sizeof r->node.root == 32, "the hash of the Merkle tree");
+    if (role->address[0] != '\0')
+        (void)snprintf(r->address, sizeof r->address, "https://%s", role->address); /* fits */
     *ret = (struct dr_status_out){
         .mode = dr_mode_text(role->mode),
         .takes_part = true,
@@ -333,7 +388,7 @@ static enum status fill(struct req *req, struct dr_status_out *ret)
         .merkle_root = r->root,
         .root_version = r->node.root_version,
         .version = r->node.version,
-        .primary_cluster_addr = role->address,
+        .primary_cluster_addr = r->address,
         .sync_mode = "async",
         .sync_reason = "",
         .last_corruption_check_epoch = NEVER,
