@@ -81,7 +81,7 @@ def test_three_nodes_follow_three_nodes(primary):
             now = status(node)
             assert now["state"] in SYNCED and now["secondary_id"] == "three"
             assert now["cluster_id"] == first["cluster_id"] and now["epoch"] == first["epoch"]
-            ports = {f"127.0.0.1:{n.cluster_port}" for n in primary.nodes}
+            ports = {f"https://127.0.0.1:{n.cluster_port}" for n in primary.nodes}
             assert now["primary_cluster_addr"] in ports
             assert node.health() == 472
             assert enable(node, token, primary).json == DISABLED
@@ -151,7 +151,7 @@ def test_the_configured_address_is_tried_first(fresh):
     bundle = unwrap(node, make_token(fresh, "x"))
     assert bundle["primary_cluster_addr"] == "lb.example:8201"
     assert bundle["known_primary_cluster_addrs"][1:] == [f"127.0.0.1:{node.cluster_port}"]
-    assert status(node)["primary_cluster_addr"] == "lb.example:8201"
+    assert status(node)["primary_cluster_addr"] == "https://lb.example:8201"
 
 
 def test_any_node_takes_the_second_step_and_a_repeated_request(primary):

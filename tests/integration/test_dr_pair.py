@@ -92,6 +92,48 @@ def test_writes_are_shipped_and_the_roots_are_compared(pair):
     assert following["known_primary_cluster_addrs"]
 
 
+def follower(cluster):
+    """The node with the link to the primary. sys/health says 472 on every node."""
+    return next(n for n in cluster.nodes if n.call("GET", "/v1/sys/leader", token="").json["is_self"])
+
+
+# What only the node with the link knows. A zero would look healthy.
+LINK = {"primaries", "known_primary_cluster_addrs", "last_start", "lag_entries", "lag_bytes", "lag_ms",
+        "certificate_expires", "last_verified_index", "difference_syncs", "lost_writes"}
+
+
+def test_a_standby_of_a_secondary_tells_nothing_that_looks_healthy(pair):
+    primary, secondary = pair
+    active = follower(secondary)
+    secondary.await_until(lambda: seen(active).get("connection_state") == "ready")
+    told = status(active)
+    assert LINK <= set(told) and len(told["primaries"]) == 3
+    assert {p["cluster_address"] for p in told["primaries"]} == set(told["known_primary_cluster_addrs"])
+    assert told["primary_cluster_addr"] in told["known_primary_cluster_addrs"]
+    for node in secondary.nodes:
+        health = node.call("GET", "/v1/sys/health", token="").json
+        assert (health["replication_primary_canary_age_ms"] >= 0) == (node is active)
+        assert (health["echo_duration_ms"] >= 0) == (node is active)
+        if node is active:
+            continue
+        there = status(node)
+        assert not LINK & set(there) and there["last_heard_ms"] == -1
+        assert there["connection_state"] == "unknown"
+        assert there["reason"] == f"not known here: the active node has the link to the primary, ask {active.url}"
+        assert there["version"] and there["merkle_root"]  # those of this node
+
+
+def test_probes_of_a_secondary_refuse_clients(pair):
+    primary, secondary = pair
+    for node in secondary.nodes:
+        assert [node.call("GET", path, token="").status for path in ("/livez", "/readyz", "/activez")] == [
+            200, 503, 503]
+        text = node.call("GET", "/readyz", token="").json["errors"][0]
+        assert text == "this node belongs to a secondary of disaster recovery, which serves no clients"
+    for node in primary.nodes:
+        assert node.call("GET", "/readyz", token="").status == 200
+
+
 def test_the_secondary_follows_over_changes_of_both_active_nodes(pair):
     primary, secondary = pair
     for cluster in (primary, secondary, primary):
@@ -114,6 +156,10 @@ def test_a_planned_failover_loses_nothing(pair):
          batch["auth"]["client_token"], status=204)
     call(primary.nodes[0], "POST", f"{DR}/primary/demote")
     await_mode(primary, "secondary")
+    for each in primary.nodes:  # the former secondary, which still fetches, is no primary
+        told = status(each)
+        assert told.get("primaries", []) == told.get("known_primary_cluster_addrs", []) == []
+        assert told["state"] == "idle" and each.call("GET", "/readyz", token="").status == 503
     last = status(primary.nodes[0])["version"]
     secondary.await_until(lambda: all(status(n)["version"] == last for n in secondary.nodes))
     token = operation_token(secondary.nodes, primary.recovery_keys)
@@ -143,6 +189,32 @@ def test_the_former_primary_follows_the_new_one(pair):
     await_equal(primary, former)
     assert status(node)["epoch"] == 2
     call(primary.nodes[0], "PUT", "/v1/kv/back", {"x": "1"}, status=204)
+    await_equal(primary, former)
+
+
+def test_a_secondary_that_was_revoked_says_so(pair):
+    former, primary = pair
+    call(primary.nodes[0], "POST", f"{DR}/primary/revoke-secondary", {"id": "a"}, status=204)
+    former.await_until(lambda: status(follower(former))["state"] == "idle")
+    for _ in range(30):  # while it tries again and again
+        told = status(follower(former))
+        assert told["state"] == "idle" and told["connection_state"] != "ready"
+        assert told["reason"].endswith(" refuses: the secondary was revoked"), told
+        time.sleep(0.05)
+    # A primary that is forgotten is named no more.
+    token = operation_token(former.nodes, former.recovery_keys)
+    body = {"dr_operation_token": token, "token": ""}
+    call(former.nodes[1], "POST", f"{DR}/secondary/update-primary", body, "")
+    for node in former.nodes:
+        former.await_until(lambda n=node: status(n)["state"] == "idle")
+        told = status(node)
+        assert told.get("primaries", []) == told.get("known_primary_cluster_addrs", []) == []
+        assert told["primary_cluster_addr"] == ""
+    token = operation_token(former.nodes, former.recovery_keys)
+    body = {"dr_operation_token": token, "token": make_token(primary, "a"),
+            "ca_file": str(primary.dir / "tls" / "tls-ca.pem")}
+    call(former.nodes[2], "POST", f"{DR}/secondary/update-primary", body, "")
+    await_state(former, "stream-wals")
     await_equal(primary, former)
 
 

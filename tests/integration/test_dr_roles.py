@@ -71,7 +71,7 @@ def test_a_primary_can_be_demoted_and_promoted_again(pair_half):
     await_mode(c, "primary")
     first = status(node)
     assert first["state"] == "running" and first["epoch"] == 1
-    assert first["primary_cluster_addr"] == "a:1" and first["last_dr_wal"] == first["version"]
+    assert first["primary_cluster_addr"] == "https://a:1" and first["last_dr_wal"] == first["version"]
     twice = call(node, "POST", f"{DR}/primary/enable", {}, status=400).json["errors"][0]
     assert "is a DR primary already" in twice
     call(node, "PUT", "/v1/kv/a", {"x": "2"}, status=204)
