@@ -5,6 +5,8 @@
  *   1  wrong usage, or a file, a field of the reply or the terminal failed
  *   2  the server refused, found nothing or was not reached; for `status`: the node is sealed; for
  *      `operator init -status`: the cluster is not initialised
+ *   3  for `status` alone, not upstream's: the node is unsealed, and reaches too few voters for a
+ *      leader
  *
  * The table of commands is the only place that knows names, arguments and flags; help, completion
  * and the manual page are made from the table. A secret may stand in an argument, a flag or a file:
@@ -14,7 +16,7 @@
 
 #include "base/macros.h"
 
-enum { CLI_OK = 0, CLI_LOCAL_ERROR = 1, CLI_REMOTE_ERROR = 2 };
+enum { CLI_OK = 0, CLI_LOCAL_ERROR = 1, CLI_REMOTE_ERROR = 2, CLI_NO_QUORUM = 3 };
 
 struct cli;
 struct cli_dialect;

@@ -7,6 +7,7 @@
  * at least once per election timeout. Before the first start, the error names the initial
  * members that have not been heard. */
 #include "node/quorum.h"
+#include "base/trace.h"
 
 #include <stdio.h>
 
@@ -91,6 +92,20 @@ static void quorum_explain(struct quorum *q, const struct rlog_status *raft, uns
     end_items(&q->why, left_out);
 }
 
+/* Log what has changed since the last line: the quorum, or which voters are missing. `why` "":
+ * there is a quorum. */
+static void quorum_report(struct quorum *q, const struct reason *why)
+{
+    ASSERT(part_on_thread(q->host));
+    if (strcmp(q->reported.text, why->text) == 0)
+        return;
+    if (why->text[0] != '\0')
+        trace(TRACE_WARN, "node", "%s: nothing can be written until enough of them run", why->text);
+    else
+        trace(TRACE_INFO, "node", "enough voters are reachable again: there is a quorum");
+    q->reported = *why;
+}
+
 static void quorum_changed(void *self, const struct rlog_status *raft)
 {
     struct quorum *q = self;
@@ -123,7 +138,9 @@ static void quorum_changed(void *self, const struct rlog_status *raft)
     s->no_quorum = q->short_ms != 0 && now - q->short_ms >= SHORT_MS;
     if (s->no_quorum)
         quorum_explain(q, raft, reached, voters, missing);
+    const struct reason why = s->no_quorum ? q->why : (struct reason){{0}};
     board_end(q->board);
+    quorum_report(q, &why);
 }
 
 bool quorum_reaches(const struct quorum *q, uint64_t id)

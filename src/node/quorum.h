@@ -14,6 +14,7 @@ struct quorum {
     struct {
         uint64_t id, ms;
     } heard[RLOG_MEMBERS_MAX]; /* last frame of each member; kept while there is no leader */
+    struct reason reported; /* text of "no quorum" that was logged last; "": there was a quorum */
 
     /* The members below are guarded by the board's lock. */
     uint64_t reached[RLOG_MEMBERS_MAX]; /* raft ids of the voters that this node reaches */

@@ -25,6 +25,11 @@ static void node_figures(struct metric_out *out, const struct node_status *s)
     const struct row rows[] = {
         {"holdfast_active", METRIC_GAUGE, "1 on the active node, 0 on a standby.", s->active},
         {"holdfast_sealed", METRIC_GAUGE, "1 while this node is sealed.", s->sealed},
+        {"holdfast_quorum", METRIC_GAUGE,
+         "0 while this node reaches too few voters for a leader, for longer than an election "
+         "takes; "
+         "else 1.",
+         !s->no_quorum},
         {"holdfast_initialized", METRIC_GAUGE, "1 once the cluster is initialised.",
          s->initialized},
     };

@@ -1,5 +1,6 @@
 """A cluster without a quorum says so, and names the missing nodes."""
 
+import json
 import os
 import subprocess
 import time
@@ -27,11 +28,15 @@ def lost(node):
         assert time.monotonic() < deadline, answer.body
 
 
-def members(node, *words):
+def tool(node, *words):
     env = {**os.environ, "HOLDFAST_ADDR": node.url, "HOLDFAST_TOKEN": node.cluster.token,
            "HOLDFAST_CACERT": str(node.cluster.dir / "tls" / "tls-ca.pem")}
-    return subprocess.run([HOLDFAST, "operator", "members", *words], env=env, timeout=PATIENCE_S,
+    return subprocess.run([HOLDFAST, *words], env=env, timeout=PATIENCE_S,
                           capture_output=True, text=True)
+
+
+def members(node, *words):
+    return tool(node, "operator", "members", *words)
 
 
 @pytest.mark.parametrize("stop", ["kill", "pause"])
@@ -55,6 +60,16 @@ def test_without_a_quorum_the_missing_are_named_and_members_are_shown(cluster, s
     assert answer.status == 200 and says in answer.json["warnings"][0]
     assert [s["leader"] for s in answer.data["config"]["servers"]] == [False] * 3
     assert one.call("GET", "/v1/sys/ha-status", token="hvs.wrong").status == 403
+    # What an operator looks at first: status, metrics, health, the log.
+    run = tool(one, "status")
+    assert run.returncode == 3 and says in run.stdout, (run.stdout, run.stderr)
+    assert one.metric("holdfast_quorum") == 0
+    health = one.call("GET", "/v1/sys/health", token="")
+    assert (health.status, health.json["errors"]) == (474, [says])
+    assert one.call("GET", "/v1/sys/leader", token="").json["quorum"] is False
+    assert one.call("GET", "/v1/sys/seal-status", token="").json["warnings"] == [says]
+    warned = [line for line in map(json.loads, one.log_lines()) if line["@message"].startswith(says)]
+    assert warned and warned[-1]["@level"] == "warn"
     run = members(one)
     assert run.returncode == 0, run.stderr
     assert all(name in run.stdout for name in ("node1", "node2", "node3"))
@@ -66,6 +81,9 @@ def test_without_a_quorum_the_missing_are_named_and_members_are_shown(cluster, s
     cluster.await_up()
     answer = one.call("GET", "/v1/sys/ha-status")
     assert not answer.json["warnings"]
+    assert one.metric("holdfast_quorum") == 1 and tool(one, "status").returncode == 0
+    assert "warnings" not in one.call("GET", "/v1/sys/seal-status", token="").json
+    assert any(line["@message"].startswith("enough voters") for line in map(json.loads, one.log_lines()))
     assert one.call("PUT", "/v1/kv/lost", {"n": 2}).status == 204
 
 

@@ -207,6 +207,12 @@ static enum status read_server(struct req *req, const struct node_status *node,
     return ST_OK;
 }
 
+/* A sealed node follows the log and votes, but cannot take over from the active node. */
+static bool is_healthy(const struct node_peer *peer)
+{
+    return peer->healthy && peer->serves;
+}
+
 static enum status watch(struct req *req, const struct node_status *node, struct watched *ret)
 {
     struct node_peer *peers = arena_alloc(req->arena, RLOG_MEMBERS_MAX * sizeof *peers);
@@ -223,9 +229,10 @@ static enum status watch(struct req *req, const struct node_status *node, struct
             if (strcmp(peers[j].name, m->name) == 0)
                 peer = &peers[j];
         TRY(read_server(req, node, peer, m, &ret->servers[i]));
-        ret->healthy = ret->healthy && peer->healthy;
+        bool healthy = is_healthy(peer);
+        ret->healthy = ret->healthy && healthy;
         ret->voters += m->role == RLOG_VOTER;
-        ret->healthy_voters += m->role == RLOG_VOTER && peer->healthy;
+        ret->healthy_voters += m->role == RLOG_VOTER && healthy;
     }
     ASSERT(ret->healthy_voters <= ret->voters);
     return ST_OK;
@@ -234,17 +241,26 @@ static enum status watch(struct req *req, const struct node_status *node, struct
 struct server_out {
     const char *id, *name, *address, *node_status, *node_type, *status, *last_contact, *version;
     uint64_t last_term, last_index, feature_level;
-    bool healthy;
+    bool healthy, serving;
     int64_t stable_since;
 };
 static const struct field server_fields[] = {
-    FIELD(struct server_out, id, STRING),           FIELD(struct server_out, name, STRING),
-    FIELD(struct server_out, address, STRING),      FIELD(struct server_out, node_status, STRING),
-    FIELD(struct server_out, node_type, STRING),    FIELD(struct server_out, status, STRING),
-    FIELD(struct server_out, last_contact, STRING), FIELD(struct server_out, last_term, UINT),
-    FIELD(struct server_out, last_index, UINT),     FIELD(struct server_out, healthy, BOOL),
-    FIELD(struct server_out, stable_since, TIME),   FIELD(struct server_out, version, STRING),
+    FIELD(struct server_out, id, STRING),
+    FIELD(struct server_out, name, STRING),
+    FIELD(struct server_out, address, STRING),
+    FIELD(struct server_out, node_status, STRING),
+    FIELD(struct server_out, node_type, STRING),
+    FIELD(struct server_out, status, STRING),
+    FIELD(struct server_out, last_contact, STRING),
+    FIELD(struct server_out, last_term, UINT),
+    FIELD(struct server_out, last_index, UINT),
+    FIELD(struct server_out, healthy, BOOL),
+    FIELD(struct server_out, stable_since, TIME),
+    FIELD(struct server_out, version, STRING),
     FIELD(struct server_out, feature_level, UINT),
+    FIELD(struct server_out, serving, BOOL,
+          .help = "Whether the node is unsealed and, where audit devices are enabled, one of them "
+                  "takes its records."),
 };
 static const struct schema server_schema = SCHEMA_NAMED(struct server_out, id, server_fields);
 
@@ -282,7 +298,8 @@ static struct server_out server_of(struct req *req, const struct server *s)
         .last_contact = duration(req, s->contact_ms * 1000000),
         .last_term = s->peer->last_term,
         .last_index = s->peer->last_index,
-        .healthy = s->peer->healthy,
+        .healthy = is_healthy(s->peer),
+        .serving = s->peer->serves,
         .stable_since = s->stable_ms,
         .version = s->peer->version,
         .feature_level = s->peer->feature,

@@ -119,7 +119,8 @@ static enum status nodes_health(struct req *req)
     ASSERT(req->reply.http >= 200 && req->reply.http <= 599);
 
     bool open = node->initialized && !node->sealed;
-    bool awaits = !node->initialized && req->host->awaits_members(req->host, &why);
+    bool told = node->initialized ? req->host->node_ops->no_quorum(req->host->node, &why)
+                                  : req->host->awaits_members(req->host, &why);
     const struct health_out out = {
         .initialized = node->initialized,
         .sealed = !open,
@@ -137,7 +138,7 @@ static enum status nodes_health(struct req *req)
         .open = open,
         .cluster_name = node->cluster_name,
         .cluster_id = node->cluster_id,
-        .errors = {(const char *const[]){why.text}, awaits, awaits || req->reply.http >= 400},
+        .errors = {(const char *const[]){why.text}, told, told || req->reply.http >= 400},
     };
     return req_reply(req, &out);
 }
@@ -150,7 +151,7 @@ static const char *cluster_url(struct req *req, const char *address)
 }
 
 struct leader_out {
-    bool ha_enabled, is_self, performance_standby;
+    bool ha_enabled, is_self, performance_standby, quorum;
     int64_t active_time, performance_standby_last_remote_wal;
     const char *leader_address, *leader_cluster_address;
     uint64_t raft_committed_index, raft_applied_index;
@@ -165,6 +166,8 @@ static const struct field leader_fields[] = {
     FIELD(struct leader_out, performance_standby_last_remote_wal, INT),
     FIELD(struct leader_out, raft_committed_index, UINT),
     FIELD(struct leader_out, raft_applied_index, UINT),
+    FIELD(struct leader_out, quorum, BOOL,
+          .help = "Whether this node reaches enough voters for a leader."),
 };
 static const struct schema nodes_leader_reply = SCHEMA(struct leader_out, leader_fields);
 
@@ -184,6 +187,7 @@ static enum status nodes_leader(struct req *req)
         .performance_standby = !node->active && node->perf_standby,
         .raft_committed_index = node->committed_index,
         .raft_applied_index = node->applied_index,
+        .quorum = !node->no_quorum,
     };
     return req_reply(req, &out);
 }

@@ -65,7 +65,13 @@ static enum status seal_status_read(struct req *req)
         return ST_NOMEM;
     req->host->node_ops->seal_status(req->host->node, &seal);
     bool open = node->initialized && !node->sealed;
-    const char *why = seal.why.text;
+    struct reason lost = {{0}};
+    const char *warnings[2];
+    size_t n = 0;
+    if (seal.why.text[0] != '\0')
+        warnings[n++] = seal.why.text;
+    if (req->host->node_ops->no_quorum(req->host->node, &lost))
+        warnings[n++] = lost.text;
     const struct seal_out out = {
         .type = seal_name(seal.type),
         .initialized = node->initialized,
@@ -83,7 +89,7 @@ static enum status seal_status_read(struct req *req)
         .open = open,
         .cluster_name = node->cluster_name,
         .cluster_id = node->cluster_id,
-        .warnings = {.items = &why, .n = why[0] != '\0'},
+        .warnings = {.items = warnings, .n = n},
     };
     return req_reply(req, &out);
 }

@@ -65,6 +65,7 @@ static int cmd_status(struct cli *cli)
         {"HA Cluster", "leader_cluster_address"},
         {"Active Node Address", "leader_address"},
         {"Is Active Node", "is_self"},
+        {"Quorum", "quorum"},
         {"Raft Committed Index", "raft_committed_index"},
         {"Raft Applied Index", "raft_applied_index"},
     };
@@ -91,7 +92,9 @@ static int cmd_status(struct cli *cli)
         add_rows(cli, table, l, rows, ARRAY_LEN(rows));
         cli_print_table(table);
     }
-    return sealed->truth ? CLI_REMOTE_ERROR : CLI_OK;
+    const struct text_value *quorum = text_get(l, "quorum");
+    bool lost = quorum != NULL && quorum->kind == TEXT_BOOL && !quorum->truth;
+    return sealed->truth ? CLI_REMOTE_ERROR : lost ? CLI_NO_QUORUM : CLI_OK;
 }
 
 static int cmd_version_history(struct cli *cli)
@@ -461,7 +464,8 @@ static const struct cli_command operator_commands[] = {
     {.name = "status",
      ARGS("", 0, 0),
      .run = cmd_status,
-     .help = "Show whether a node is sealed (exit code 2), and which node is active."},
+     .help = "Show whether a node is sealed (exit code 2) or lacks a quorum (3), and which node is "
+             "active."},
     {.name = "version-history",
      ARGS("", 0, 0),
      .run = cmd_version_history,
