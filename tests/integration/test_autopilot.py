@@ -1,12 +1,15 @@
 """Autopilot: the health of the members, and the removal of dead members."""
 
 import datetime
+import json
+import os
 import shutil
+import subprocess
 import time
 
 import pytest
 
-from cluster import Cluster
+from cluster import HOLDFAST, Cluster
 from test_members import await_voters, fill, raft_ids, servers, set_vote, vote_at_once
 
 RAFT = "/v1/sys/storage/raft"
@@ -96,6 +99,28 @@ def test_the_state_tells_who_is_well(cluster):
         assert server["last_term"] > 0
         assert not leads or server["last_contact"] == "0s"
         assert server["version"] and server["stable_since"].startswith("20")
+
+
+def test_a_sealed_node_is_not_healthy(cluster):
+    """It votes, but cannot take over."""
+    await_state(cluster, lambda s: s["healthy"] and s["failure_tolerance"] == 1)
+    node = cluster.standbys()[0]
+    assert node.call("PUT", "/v1/sys/seal").status == 204
+    state = await_state(cluster, lambda s: not s["servers"][node.name]["serving"])
+    assert not state["healthy"] and state["failure_tolerance"] == 0
+    server = state["servers"][node.name]
+    assert (server["healthy"], server["node_status"], server["status"]) == (False, "alive", "voter")
+    others = [s for name, s in state["servers"].items() if name != node.name]
+    assert all(s["healthy"] and s["serving"] for s in others)
+    shown = json.loads(subprocess.run(
+        [HOLDFAST, "operator", "members", "-format=json"], check=True, capture_output=True, text=True,
+        env={**os.environ, "HOLDFAST_ADDR": cluster.active().url, "HOLDFAST_TOKEN": cluster.token,
+             "HOLDFAST_CACERT": str(cluster.dir / "tls" / "tls-ca.pem")}).stdout)
+    assert {r["hostname"]: r["serving"] for r in shown["nodes"]}[node.name] is False
+    node.stop()
+    node.start()
+    cluster.await_up()
+    await_state(cluster, lambda s: s["healthy"])
 
 
 def test_who_is_silent_or_has_no_vote_is_no_reserve(cluster):

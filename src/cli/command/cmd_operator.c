@@ -418,6 +418,7 @@ static int cmd_members(struct cli *cli)
                                       {"Active Node", "active_node"},
                                       {"Version", "version"},
                                       {"Reachable", "reachable"},
+                                      {"Serving", "serving"},
                                       {"Last Echo", "last_echo"}};
     static const struct text_value unknown = {.kind = TEXT_NULL};
     struct cli_reply reply = {0};
