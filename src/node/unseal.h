@@ -8,6 +8,7 @@
 
 /* How this node is sealed, and how many key shares were given. */
 struct node_seal_status {
+    bool known; /* the seal is; else type is that of the configuration, and no shares are known */
     enum seal_type type;
     /* number of key shares and of shares needed; 0 before the initialisation */
     unsigned shares, threshold;

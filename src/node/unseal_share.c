@@ -53,6 +53,7 @@ void unseal_status(struct unseal *u, struct node_seal_status *ret_status)
     struct seal_info info;
     unseal_lock(u);
     if (info_of(u, &info) == ST_OK) {
+        status.known = true;
         status.type = info.type;
         status.shares = info.shares;
         status.threshold = info.threshold;

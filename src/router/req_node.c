@@ -8,6 +8,13 @@ struct node_status *req_node(struct req *req)
     return node;
 }
 
+bool req_node_starts(const struct req *req, const struct node_status *node)
+{
+    struct reason why;
+    return !node->initialized && node->applied_index == 0 && !node->waits && !node->removed &&
+           !req->host->awaits_members(req->host, &why);
+}
+
 void req_warn_no_quorum(struct req *req)
 {
     struct reason why;

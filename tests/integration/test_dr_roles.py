@@ -53,6 +53,21 @@ def pair_half():
         yield made
 
 
+def test_a_new_cluster_has_its_feature_level_when_a_request_needs_it():
+    for _ in range(2):
+        cluster = Recoverable()
+        try:
+            cluster.start()
+            cluster.await_formed()
+            made = cluster.nodes[0].call("PUT", "/v1/sys/init", cluster.init_body)
+            cluster.token = made.json["root_token"]
+            answer = cluster.nodes[1].call("POST", f"{DR}/primary/enable", {})  # not a moment later
+            assert answer.status == 200, answer.body
+            cluster.await_up()
+        finally:
+            cluster.__exit__(None, None, None)
+
+
 def test_a_cluster_begins_disabled(pair_half):
     for node in pair_half.nodes:
         assert status(node) == {"mode": "disabled"}

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cluster import Cluster, Keyless
+from cluster import PATIENCE_S, Cluster, Keyless
 
 SHAMIR = {"seal": {"static": None, "shamir": {}}}
 
@@ -114,6 +114,34 @@ def test_a_restarted_node_waits_for_its_shares(cluster):
     assert answer.status == 503
     cluster.open_all()
     assert cluster.nodes[2].call("GET", "/v1/cubbyhole/x").data == {"n": 1}
+
+
+def at_once(node, method, path, body=None):
+    """The first reply of a node that starts."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return node.call(method, path, body, token="")
+        except OSError:
+            assert time.monotonic() < deadline and node.alive
+
+
+def test_a_node_that_starts_judges_the_first_share_and_tells_its_seal(cluster):
+    cluster.open_all()
+    cluster.await_up()
+    node = cluster.standbys()[0]
+    for path in ("unseal", "seal-status", "init"):
+        assert node.stop() == 0
+        node.start()
+        body = {"key": cluster.keys[0]} if path == "unseal" else None
+        answer = at_once(node, "PUT" if body else "GET", f"/v1/sys/{path}", body)
+        assert answer.status == 200, answer.body
+        told = answer.json
+        assert told["initialized"] is True
+        if path != "init":
+            assert (told["t"], told["n"], told["progress"]) == (3, 5, 1 if body else 0), told
+    cluster.open(node)
+    cluster.await_up()
 
 
 def test_wrong_shares_begin_the_attempt_anew(cluster):

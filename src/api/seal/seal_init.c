@@ -48,6 +48,8 @@ static enum status seal_init_read(struct req *req)
     ASSERT(!req_in_txn(req)); /* a node without a state replies too */
     if (node == NULL)
         return ST_NOMEM;
+    if (req_node_starts(req, node))
+        req_await(req);
     return req_reply(req, &(struct initialized_out){node->initialized});
 }
 

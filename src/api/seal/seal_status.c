@@ -5,6 +5,9 @@
 #include "router/req_dr.h"
 #include "state/state_core.h"
 
+/* The share itself is good: it may be given again. */
+#define NOT_LEARNED "this node has not learned the cluster's state yet; give the share again"
+
 struct seal_unseal {
     const char *key;
     bool reset, migrate;
@@ -64,6 +67,8 @@ static enum status seal_status_read(struct req *req)
     if (node == NULL)
         return ST_NOMEM;
     req->host->node_ops->seal_status(req->host->node, &seal);
+    if (req_node_starts(req, node) || (node->initialized && !seal.known))
+        req_await(req);
     bool open = node->initialized && !node->sealed;
     struct reason lost = {{0}};
     const char *warnings[2];
@@ -131,6 +136,10 @@ static enum status seal_unseal(struct req *req)
     ASSERT(!req_in_txn(req));
     if (node == NULL)
         return ST_NOMEM;
+    if (req_node_starts(req, node)) {
+        req_await(req);
+        return req_fail(req, ST_BUSY, NOT_LEARNED);
+    }
     if (!node->initialized)
         return req_fail(req, ST_INVALID, "the cluster is not initialised");
     if (in->reset && req->closed_ceremonies)
@@ -147,8 +156,10 @@ static enum status seal_unseal(struct req *req)
     struct node_seal_status before;
     req->host->node_ops->seal_status(req->host->node, &before);
     enum status st = give_share(req, in->key, in->migrate);
-    if (st == ST_NOT_FOUND)
-        return req_fail(req, ST_BUSY, "this node has not learned the cluster's state yet");
+    if (st == ST_NOT_FOUND) {
+        req_await(req);
+        return req_fail(req, ST_BUSY, NOT_LEARNED);
+    }
     TRY(st);
     const struct ip client = ip_port_ip(req->peer != NULL ? req->peer : "");
     throttle_keep_shares(&req->host->ceremonies, &client, before.progress == 0,

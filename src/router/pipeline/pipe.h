@@ -43,6 +43,7 @@ enum pipe_phase {
 
 enum {
     PIPE_RERUNS_MAX = 100,
+    PIPE_AWAIT_MS = 2000,      /* how long a request runs again for req_await */
     PIPE_WAIT_MS = 25,         /* pause before the next search for an active node */
     PIPE_PATIENCE_MS = 10000,  /* longest search for an active node */
     PIPE_TRY_MS = 3000,        /* time limit of a try that may be repeated */
@@ -188,6 +189,10 @@ enum pipe_phase pipe_go_finish(struct pipe *p);
 enum pipe_phase pipe_forward(struct pipe *p);
 /* No node can take the request now: look again later, or give up with `st`. */
 enum pipe_phase pipe_wait(struct pipe *p, enum status st);
+/* Whether to run the request again because its handler asked for that (req_await). */
+bool pipe_awaits(const struct pipe *p);
+/* Forget this run, and run the request again in a moment. */
+enum pipe_phase pipe_again(struct pipe *p);
 /* Give the request back to the node that forwarded it, which looks for the leader again. */
 enum pipe_phase pipe_hand_back(struct pipe *p, enum status st);
 /* Record p->reply if a record is needed, and send it. */

@@ -83,6 +83,24 @@ static void reset_reply(struct req *req)
     req->watches = NULL;
 }
 
+bool pipe_awaits(const struct pipe *p)
+{
+    return p->req.awaits && !p->node.no_quorum && p->request->given_up == ST_OK &&
+           env_mono_ms(p->worker->env) - p->begun_ms < PIPE_AWAIT_MS;
+}
+
+enum pipe_phase pipe_again(struct pipe *p)
+{
+    ASSERT(p->req.awaits);
+    pipe_end_txn(p);
+    reply_done(&p->reply);
+    pipe_forget_reason(p);
+    reset_reply(&p->req);
+    p->verdict = ST_OK;
+    p->req.awaits = false;
+    return PIPE_WAITING;
+}
+
 /* Begin a transaction, and clear what an earlier run left. */
 static enum status begin_txn(struct pipe *p)
 {
@@ -286,6 +304,8 @@ enum pipe_phase pipe_authorise(struct pipe *p)
 {
     ASSERT(p->verdict == ST_OK);
     p->verdict = authorise(p);
+    if (p->verdict != ST_OK && pipe_awaits(p))
+        return pipe_again(p);
     return pipe_go_run(p);
 }
 

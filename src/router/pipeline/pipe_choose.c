@@ -25,7 +25,9 @@ enum pipe_phase pipe_stateless(struct pipe *p)
 {
     struct req *req = &p->req;
     ASSERT(p->place == PIPE_NO_STATE);
-    enum status st = req->data == NULL ? read_stateless(p) : ST_OK;
+    enum status st = req->data == NULL   ? read_stateless(p)
+                     : req->body == NULL ? body_decode(req) /* pipe_again dropped the body */
+                                         : ST_OK;
     req->closed_ceremonies = p->request->closed_ceremonies;
     if (st == ST_OK && !stage_reads(req) && req->host->audit != NULL) {
         /* the handler itself may change this node: it unseals, for example */
@@ -35,7 +37,10 @@ enum pipe_phase pipe_stateless(struct pipe *p)
     }
     if (st == ST_OK) {
         p->once |= PIPE_ONCE_HANDLED;
+        req->awaits = false;
         st = req->route->handler(req);
+        if (pipe_awaits(p))
+            return pipe_again(p);
     }
     if (st == ST_OK && req->route->outside != NULL)
         return pipe_go_stateless(p);

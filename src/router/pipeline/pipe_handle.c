@@ -113,6 +113,8 @@ enum pipe_phase pipe_handle(struct pipe *p)
     if (st != ST_OK)
         return pipe_await_room(p, st);
     st = run_handler(p);
+    if (st != ST_OK && pipe_awaits(p))
+        return pipe_again(p);
     if (p->req.block.index != 0 && pipe_must_wait(p, st))
         return PIPE_PARKING;
     bool drops = st != ST_OK || (pipe_keeps_unwrap(&p->req) && !pipe_commits_here(p));

@@ -121,6 +121,7 @@ struct req {
     /* the listener requires a token for ceremonies; set for requests that run without a state */
     bool closed_ceremonies;
     bool begins_attempt; /* an attempt with key shares; its client gets a share of requests */
+    bool awaits;         /* this node soon knows better (req_await): the router runs it again */
     const char *told;    /* log line to write after the commit; NULL: none */
 
     /* The members below are for the router alone. */
@@ -217,6 +218,13 @@ __attribute__((format(printf, 2, 3))) void req_note(struct req *req, const char 
 /* Check that the cluster has the feature level that the handler needs. ST_BUSY, with an error that
  * names the members whose build is older. */
 NODISCARD enum status req_need_feature(struct req *req, uint16_t level);
+/* This node has just started, or the cluster is about to rise to a feature level: what the handler
+ * does now may be wrong in a moment. The router runs the request again for up to two seconds, and
+ * then sends what the handler said last. */
+static inline void req_await(struct req *req)
+{
+    req->awaits = true;
+}
 /* Set the text of an error and return `st`, which is not ST_OK. */
 __attribute__((format(printf, 3, 4))) enum status req_fail(struct req *req, enum status st,
                                                            const char *format, ...);

@@ -51,7 +51,7 @@ static inline bool world_awaits_members(struct router_host *host, struct reason 
 static inline void world_seal_status(struct node *node, struct node_seal_status *ret_status)
 {
     (void)node;
-    *ret_status = (struct node_seal_status){.type = SEAL_STATIC};
+    *ret_status = (struct node_seal_status){.known = true, .type = SEAL_STATIC};
 }
 
 static inline uint64_t world_heard(const struct node *node)
