@@ -17,7 +17,6 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 bool out_call_is_open(const struct out_call *call)
 {
@@ -135,12 +134,22 @@ static const char *path_or_null(const char *path)
     return path != NULL && path[0] != '\0' ? path : NULL;
 }
 
+static enum status trust_folder(struct out_call *call, const char *file, const char *folder,
+                                struct reason *reason)
+{
+    ASSERT(call->trusted.len == 0);
+    buf_add(&call->trusted, call->request->tls.ca_pem);
+    buf_add_u8(&call->trusted, '\n');
+    if (file != NULL)
+        TRY(out_folder_file(file, &call->trusted, reason));
+    return out_folder_read(folder, &call->trusted, reason);
+}
+
 static enum status set_tls(struct out_call *call, struct reason *reason)
 {
     CURL *easy = call->easy;
     const struct out_tls *tls = &call->request->tls;
     const char *file = path_or_null(tls->ca_file), *folder = path_or_null(tls->ca_path);
-    struct stat about;
     if (file != NULL && tls->ca_pem.len != 0) {
         reason_set(reason, "give the authorities as a file or as text, not both");
         return ST_INVALID;
@@ -149,20 +158,22 @@ static enum status set_tls(struct out_call *call, struct reason *reason)
         reason_set(reason, "a client certificate needs its key, and a key its certificate");
         return ST_INVALID;
     }
-    if (folder != NULL && (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode))) {
-        reason_set(reason, "the folder of authorities %.150s cannot be read", folder);
-        return ST_INVALID;
-    }
     if (tls->any_name && tls->ca_pem.len == 0) {
         reason_set(reason, "only certificates of a private authority may have any name");
         return ST_INVALID;
     }
     if (tls->any_name && curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L) != CURLE_OK)
         return ST_NOMEM;
-    bool own = file != NULL || folder != NULL || tls->ca_pem.len != 0;
-    if (own && (!set_text(easy, CURLOPT_CAINFO, file) || !set_text(easy, CURLOPT_CAPATH, folder)))
+    struct bytes pem = tls->ca_pem;
+    if (folder != NULL) { /* with a file or a text, either is enough */
+        TRY(trust_folder(call, file, folder, reason));
+        pem = buf_bytes(&call->trusted);
+        file = NULL;
+    }
+    bool own = file != NULL || pem.len != 0;
+    if (own && (!set_text(easy, CURLOPT_CAINFO, file) || !set_text(easy, CURLOPT_CAPATH, NULL)))
         return ST_NOMEM;
-    bool done = set_pem(easy, CURLOPT_CAINFO_BLOB, tls->ca_pem) &&
+    bool done = set_pem(easy, CURLOPT_CAINFO_BLOB, pem) &&
                 set_pem(easy, CURLOPT_SSLCERT_BLOB, tls->cert_pem) &&
                 set_pem(easy, CURLOPT_SSLKEY_BLOB, tls->key_pem) &&
                 curl_easy_setopt(easy, CURLOPT_SSL_CTX_FUNCTION, on_tls) == CURLE_OK;
@@ -261,6 +272,7 @@ static void call_done(struct out_call *call)
     (void)curl_multi_cleanup(call->multi); /* NULL is allowed */
     out_target_done(&call->target);
     arena_done(&call->arena);
+    buf_done(&call->trusted);
     out_reply_done(&call->reply);
 }
 

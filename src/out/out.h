@@ -43,7 +43,7 @@ struct out_header {
  */
 struct out_tls {
     const char *ca_file; /* file of PEM certificates of authorities; NULL or "": none */
-    const char *ca_path; /* folder of such files, named by `openssl rehash`; NULL or "": none */
+    const char *ca_path; /* folder of such files, whatever their names; NULL or "": none */
     struct bytes ca_pem; /* certificates of authorities; not together with ca_file */
     /* Any name will do in a certificate that these authorities signed: they are private, and name
      * no hosts. Only with ca_pem. */

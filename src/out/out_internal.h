@@ -67,6 +67,7 @@ struct out_call {
     const struct out_request *request;
     struct out_target target;
     struct arena arena; /* memory of the header lines */
+    struct buf trusted; /* certificates of a folder; libcurl borrows them */
     CURL *easy;
     CURLM *multi;
     struct out_head head;
@@ -85,6 +86,15 @@ bool out_call_is_open(const struct out_call *call);
 /* libcurl's function that makes a socket: the rules judge the address first. `ctx` is a struct
  * out_call. */
 curl_socket_t out_call_socket(void *ctx, curlsocktype purpose, struct curl_sockaddr *to);
+
+/* out_folder.c: authorities from files. */
+
+/* Append the certificates of every file in a folder, which is not searched deeper. Each is whole
+ * and readable; what else the files have is left out. Blocks for the disk. ST_INVALID with a
+ * reason: the folder cannot be read, is too large, or has no certificate; ST_NOMEM. */
+NODISCARD enum status out_folder_read(const char *path, struct buf *out, struct reason *reason);
+/* The same for one file. */
+NODISCARD enum status out_folder_file(const char *path, struct buf *out, struct reason *reason);
 
 /* out_fault.c: why a request failed. */
 

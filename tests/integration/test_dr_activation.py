@@ -1,6 +1,7 @@
 """Activation of a DR secondary: the token, both steps, and what each step refuses."""
 
 import base64
+import pathlib
 import re
 import socket
 import ssl
@@ -72,7 +73,10 @@ def test_three_nodes_follow_three_nodes(primary):
         b.await_feature_level()
         call(b.nodes[0], "PUT", "/v1/kv/mine", {"x": "1"}, status=204)
         token = make_token(primary, "three", node=primary.standbys()[0])
-        told = enable(b.standbys()[0], token, primary)
+        trusted = b.dir / "authorities"
+        trusted.mkdir()
+        (trusted / "the primary's").write_bytes(pathlib.Path(ca_of(primary)).read_bytes())
+        told = b.standbys()[0].call("POST", ENABLE, {"token": token, "ca_path": str(trusted)})
         assert told.status == 200 and told.json["data"] is None, told.body
         assert len(told.json["warnings"]) == 1 and "initial sync" in told.json["warnings"][0]
         await_mode(b, "secondary")
@@ -278,9 +282,14 @@ def test_a_secret_expires_with_its_token(primary):
 
 def test_the_primarys_api_must_be_trusted_and_behave(primary, other, tmp_path):
     node, token = other.nodes[0], make_token(primary, "api")
+    (tmp_path / "another.crt").write_bytes(pathlib.Path(ca_of(other)).read_bytes())
     for body in ({}, {"ca_file": ca_of(other)}, {"ca_path": str(tmp_path)}):
         answer = node.call("POST", ENABLE, {"token": token, **body})
         error(answer, 500, "error unwrapping secondary token: ")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    answer = node.call("POST", ENABLE, {"token": token, "ca_path": str(empty)})
+    error(answer, 400, "error unwrapping secondary token: ", "has no certificate")
     absent = {"token": token, "ca_file": "/nowhere/ca.pem"}
     assert node.call("POST", ENABLE, absent).status in (400, 500)
     for address, code in (("ftp://x", 400), ("https://127.0.0.1:1", 500),

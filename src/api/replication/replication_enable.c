@@ -46,8 +46,9 @@ struct activation {
         FIELD_NAMED("ca_file", type, at ca_file, STRING, .preset = "",                            \
                     .help = "File of PEM certificates of the authorities that the primary's API " \
                             "is trusted by; without it and ca_path: those of this system."),      \
-        FIELD_NAMED("ca_path", type, at ca_path, STRING, .preset = "",                            \
-                    .help = "Folder of such files, named by openssl rehash.")
+        FIELD_NAMED(                                                                              \
+            "ca_path", type, at ca_path, STRING, .preset = "",                                    \
+            .help = "Folder of such files, whatever their names; one with ca_file is read too.")
 
 static const struct field enable_fields[] = {
     FIELD(struct replication_enable_in, token, STRING, .required = true, .hidden = true,

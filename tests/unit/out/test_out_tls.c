@@ -140,7 +140,12 @@ static void a_folder_of_authorities_is_read(void **ctx)
     serve_as(&pki.server);
     (void)snprintf(good, sizeof good, "%s/good", folder);
     (void)snprintf(bad, sizeof bad, "%s/bad", folder);
-    run("cd %s && mkdir good bad && cp ca.pem good && cp other.pem bad && openssl rehash good bad",
+    /* names as people give them, beside files that are no certificates; no `openssl rehash` */
+    run("cd %s && mkdir good bad empty good/deep && cp ca.pem 'good/our authority' && "
+        "cp other.pem bad/0-other.crt && cp other.pem good/a.pem && echo text > good/README && "
+        "echo '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----' > good/0-broken.pem "
+        "&& "
+        "ln -s nowhere good/link && mkfifo good/pipe && touch empty/none.pem",
         folder);
     struct out_request request = request_to("localhost");
     request.tls.ca_path = good;
@@ -149,6 +154,8 @@ static void a_folder_of_authorities_is_read(void **ctx)
     assert_refused(&request, ST_CRYPTO, "is not trusted");
     request.tls.ca_file = ca_path; /* either is enough */
     assert_hello(&request);
+    (void)snprintf(bad, sizeof bad, "%s/empty", folder);
+    assert_refused(&request, ST_INVALID, "has no certificate in PEM form");
 }
 
 static void another_authority_is_not_trusted(void **ctx)
