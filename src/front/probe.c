@@ -6,6 +6,8 @@
 static const char *why_closed(const struct router_host *host, const struct node_status *node,
                               bool ready)
 {
+    ASSERT(host != NULL && host->node_ops != NULL);
+    ASSERT(!node->active || !node->sealed);
     if (host->maintenance)
         return "is in maintenance";
     if (host->leaving)

@@ -52,6 +52,7 @@ void unseal_status(struct unseal *u, struct node_seal_status *ret_status)
     struct node_seal_status status = {.type = u->options.type};
     struct seal_info info;
     unseal_lock(u);
+    ASSERT(u->n_given <= SHAMIR_SHARES_MAX);
     if (info_of(u, &info) == ST_OK) {
         status.known = true;
         status.type = info.type;

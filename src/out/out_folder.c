@@ -18,8 +18,8 @@ enum {
 #define BEGINS "-----BEGIN CERTIFICATE-----"
 #define ENDS "-----END CERTIFICATE-----"
 
-/* Append the certificates of a file's text. What is none, keys for example, is left out, and so is
- * one that cannot be read: it must not spoil the others. */
+/* Append the certificates of a file's text. Keys and other blocks are left out, and so is a
+ * malformed certificate: libcurl would refuse all of them. */
 static void add_certificates(struct bytes text, struct buf *out)
 {
     const uint8_t *begin, *end;
@@ -42,6 +42,7 @@ static void add_certificates(struct bytes text, struct buf *out)
  * system's folders consist of links. ST_NOMEM. */
 static enum status add_file(int folder, const char *name, struct buf *out)
 {
+    ASSERT(name[0] != '\0');
     CLEANUP(buf_done) struct buf text = {0};
     uint8_t piece[4096];
     struct stat about;
@@ -52,7 +53,7 @@ static enum status add_file(int folder, const char *name, struct buf *out)
     ssize_t n = 0;
     while (fits && text.len <= FILE_BYTES_MAX && (n = read(fd, piece, sizeof piece)) > 0)
         buf_add(&text, bytes_of(piece, (size_t)n));
-    (void)close(fd); /* it was only read */
+    (void)close(fd); /* nothing was written */
     TRY(buf_status(&text));
     if (fits && n == 0)
         add_certificates(buf_bytes(&text), out);
@@ -82,7 +83,7 @@ enum status out_folder_read(const char *path, struct buf *out, struct reason *re
             st = add_file(dirfd(folder), entry->d_name, out);
         }
     }
-    (void)closedir(folder); /* it was only read */
+    (void)closedir(folder); /* nothing was written */
     if (st == ST_OK && out->len == before) {
         reason_set(reason, "the folder of authorities %.150s has no certificate in PEM form", path);
         st = ST_INVALID;

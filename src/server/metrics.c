@@ -22,6 +22,7 @@ static void put_rows(struct metric_out *out, const struct row *rows, size_t n)
 
 static void node_figures(struct metric_out *out, const struct node_status *s)
 {
+    ASSERT(!s->active || !s->sealed);
     const struct row rows[] = {
         {"holdfast_active", METRIC_GAUGE, "1 on the active node, 0 on a standby.", s->active},
         {"holdfast_sealed", METRIC_GAUGE, "1 while this node is sealed.", s->sealed},

@@ -250,7 +250,7 @@ static enum status decode_field(struct decoder *d, const struct field *f,
 }
 
 /* For a schema that is `typed`: check the JSON type of a value, and of the items of a list. */
-static enum status check_type(struct decoder *d, const struct field *f, const struct text_value *v)
+static enum status check_json_type(struct decoder *d, const struct field *f, const struct text_value *v)
 {
     ASSERT(v->kind != TEXT_NULL || f->kind == FIELD_VALUE);
     switch (f->kind) {
@@ -327,7 +327,7 @@ static enum status decode_one(struct decoder *d, const struct schema *schema, co
     if (v != NULL && is_blank(schema, f, v))
         v = NULL;
     if (v != NULL && schema->typed)
-        TRY(check_type(d, f, v));
+        TRY(check_json_type(d, f, v));
     if (f->has != 0)
         *(bool *)(void *)(out + f->has) = v != NULL;
     if (v == NULL && f->required) {

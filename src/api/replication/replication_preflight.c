@@ -142,8 +142,13 @@ static void check_link(struct preflight *p)
                   "the Merkle roots of both clusters differed when last compared");
     else if (l->facts.verified == 0)
         add_check(p, "roots", WARNING, "not compared since this node became active");
+    else if (l->facts.verified < l->version)
+        add_check(p, "roots", WARNING,
+                  "equal at version %" PRIu64 ", and not compared yet at version %" PRIu64
+                  ", the newest here: what was written in between is not proven equal",
+                  l->facts.verified, l->version);
     else
-        add_check(p, "roots", GOOD, "equal at version %" PRIu64, l->facts.verified);
+        add_check(p, "roots", GOOD, "equal at version %" PRIu64 ", the newest here", l->version);
 }
 
 /* Stage what a promotion writes: the new role, and this cluster's own seal as the cluster's. */

@@ -178,6 +178,18 @@ static void missing_writes_need_force(void **ctx)
     (void)ask(PROMOTE, ",\"force\":true", 200, "\"complete\":true");
 }
 
+static void roots_that_were_compared_before_the_last_write_are_a_warning(void **ctx)
+{
+    (void)ctx;
+    heard(60000);
+    facts.verified = w.node.version;
+    assert_check("roots", "ok");
+    w.node.version++;
+    assert_check("roots", "warning");
+    (void)ask(PROMOTE, ",\"preflight\":true", 200, "not compared yet at version");
+    (void)ask(PROMOTE, "", 200, "\"complete\":true");
+}
+
 static void roots_that_differ_need_force(void **ctx)
 {
     (void)ctx;
