@@ -42,7 +42,8 @@ bool probe_reply(struct router_host *host, const struct router_request *request,
                                BYTES("GET, HEAD")); /* without memory the header is missing */
         return true;
     }
-    ASSERT(!request->forwarded);
+    ASSERT(!request->forwarded && request->dialect != NULL);
+    ASSERT(ready || live || text_is(path, "/activez"));
     host->node_ops->status(host->node, &node);
     const char *closed = live ? NULL : why_closed(host, &node, ready);
     if (closed != NULL) {

@@ -120,6 +120,7 @@ static bool reads_state(const struct req *req)
 static enum status check_route(struct req *req)
 {
     struct bytes dc = registry_parameter(req, "dc");
+    ASSERT(req->query != NULL && req->api != NULL);
     if (!registry_settings()->acl && bytes_has_prefix(req->path, BYTES(ACL_PREFIX)))
         return req_fail(req, ST_UNAUTHENTICATED, "ACL support disabled");
     if (req->others.methods != 0 && req->method != METHOD_OPTIONS)
