@@ -41,6 +41,27 @@ def asked(node, key):
     return [kind for kind, _ in about(trail_of(node), f"kv/{key}")]
 
 
+def test_the_creation_of_an_object_is_recorded_as_such(cluster):
+    """Where the path has an existence check: by the sender's body, and also where the sender is refused."""
+    node, weak = cluster.active(), cluster.limited('path "kv/made" { capabilities = ["update"] }')
+    cluster.mount("second", {"version": "2"})
+
+    def said(method, path, body=None, token=None):
+        status = node.call(method, f"/v1/{path}", body, token).status
+        return status, {record["request"]["operation"] for _, record in about(trail_of(node), path)[-2:]}
+
+    assert said("PUT", "kv/made", {"a": "b"}, weak) == (403, {"create"})
+    assert said("PUT", "kv/made", {"a": "b"}) == (204, {"create"})
+    assert said("POST", "kv/made", {"a": "c"}) == (204, {"update"})
+    assert said("PUT", "kv/made", {"a": "b"}, weak) == (204, {"update"})
+    assert said("DELETE", "kv/made") == (204, {"delete"})
+    assert said("PUT", "kv/made", {"a": "b"}) == (204, {"create"})
+    for path, body in (("second/data/x", {"data": {}}), ("cubbyhole/x", {"a": "b"}),
+                       ("auth/token/roles/x", {"orphan": True})):
+        assert [said("POST", path, body)[1] for _ in range(2)] == [{"create"}, {"update"}], path
+    assert said("POST", "sys/tools/hash", {"input": "YQ=="})[1] == {"update"}  # no existence check
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_a_request_whose_commit_did_not_come_stands_in_the_trail(cluster, known):
     """`known`: whether its entry can have reached the standbys, which stand still meanwhile."""

@@ -333,6 +333,7 @@ int main(void)
         ON_SECONDARY(a_silent_primary_that_was_caught_up_with_leaves_nothing_in_the_way),
         ON_SECONDARY(a_primary_that_was_heard_lately_needs_force),
         ON_SECONDARY(missing_writes_need_force),
+        ON_SECONDARY(roots_that_were_compared_before_the_last_write_are_a_warning),
         ON_SECONDARY(roots_that_differ_need_force),
         ON_SECONDARY(a_primary_that_was_never_heard_is_a_warning),
         ON_SECONDARY(a_sync_cannot_be_forced),

@@ -142,10 +142,10 @@ static void a_folder_of_authorities_is_read(void **ctx)
     (void)snprintf(bad, sizeof bad, "%s/bad", folder);
     /* names as people give them, beside files that are no certificates; no `openssl rehash` */
     run("cd %s && mkdir good bad empty good/deep && cp ca.pem 'good/our authority' && "
-        "cp other.pem bad/0-other.crt && cp other.pem good/a.pem && echo text > good/README && "
-        "echo '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----' > good/0-broken.pem "
-        "&& "
-        "ln -s nowhere good/link && mkfifo good/pipe && touch empty/none.pem",
+        "cp other.pem bad/0-other.crt && cp other.pem good/a.pem && touch empty/none.pem",
+        folder);
+    run("cd %s/good && echo text > README && ln -s nowhere link && mkfifo pipe && "
+        "printf -- '-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----' > 0-broken.pem",
         folder);
     struct out_request request = request_to("localhost");
     request.tls.ca_path = good;
