@@ -23,7 +23,7 @@ enum {
 static void add_certificates(struct bytes text, struct buf *out)
 {
     const uint8_t *begin, *end;
-    while ((begin = memmem(text.data, text.len, BEGINS, strlen(BEGINS))) != NULL) {
+    while (text.len != 0 && (begin = memmem(text.data, text.len, BEGINS, strlen(BEGINS))) != NULL) {
         text = bytes_from(text, (size_t)(begin - text.data));
         end = memmem(text.data, text.len, ENDS, strlen(ENDS));
         if (end == NULL)

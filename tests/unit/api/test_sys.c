@@ -96,7 +96,7 @@ static void leader_and_seal_status_need_no_token(void **ctx)
                        "\"active_time\":\"0001-01-01T00:00:00Z\","
                        "\"leader_address\":\"https://node1:8200\","
                        "\"leader_cluster_address\":\"https://node1:8201\"");
-    assert_body_has(t, "\"raft_applied_index\":7}");
+    assert_body_has(t, "\"raft_applied_index\":7,\"quorum\":true}");
     w.node.active = true;
     w.node.active_since_ms = 1700000000500;
     t = world_request(&w, METHOD_GET, "/v1/sys/leader", NULL);

@@ -264,14 +264,17 @@ static void without_acls_only_their_paths_are_refused(void **ctx)
                  "\"node1:8201\"");
 }
 
-static void the_status_needs_neither_token_nor_state(void **ctx)
+static void the_status_needs_no_token(void **ctx)
 {
     (void)ctx;
     assert_reply(ask(METHOD_GET, "/v1/status/leader", NULL, NULL, NULL), 200, "\"node1:8201\"");
     assert_int_equal(ask(METHOD_GET, "/v1/status/peers", NULL, NULL, NULL)->http, 200);
-    w.node.sealed = true;
     w.node.leader_cluster[0] = '\0';
     assert_reply(ask(METHOD_GET, "/v1/status/leader", NULL, NULL, NULL), 200, "\"\"");
+    w.node.sealed = true;
+    static const char *const paths[] = {"/v1/status/leader", "/v1/status/peers"};
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++)
+        assert_reply(ask(METHOD_GET, paths[i], NULL, NULL, NULL), 503, "this node is sealed");
 }
 
 /* Send a GET of management, and fail unless the reply says so much. */
@@ -627,7 +630,7 @@ int main(void)
         TEST(paths_and_methods_need_no_token),
         TEST(a_node_that_cannot_serve_says_so_in_its_words),
         TEST(without_acls_only_their_paths_are_refused),
-        TEST(the_status_needs_neither_token_nor_state),
+        TEST(the_status_needs_no_token),
         TEST(reads_tell_how_new_they_are),
         TEST(a_stale_read_needs_no_leader),
         TEST(a_standby_confirms_what_is_too_old),

@@ -368,7 +368,7 @@ static void a_record_has_the_members_of_upstream(void **ctx)
                            "\"type\":\"acl\"}]}");
         assert_line_has(i, "\"token_type\":\"service\"");
         assert_line_has(i, "\"token_issue_time\":\"20");
-        assert_line_has(i, "\"operation\":\"update\",\"mount_point\":\"kv/\",\"mount_type\":\"kv\","
+        assert_line_has(i, "\"operation\":\"create\",\"mount_point\":\"kv/\",\"mount_type\":\"kv\","
                            "\"mount_accessor\":\"kv_");
         assert_line_has(i, "\"mount_class\":\"secret\"");
         assert_line_has(i, "\"namespace\":{\"id\":\"root\"},\"path\":\"kv/a\","
