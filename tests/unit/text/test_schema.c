@@ -344,6 +344,36 @@ static void names_may_be_compared_without_case(void **ctx)
     assert_status(schema_decode(&schema, twice, &arena, &s, &fault), ST_OK);
 }
 
+static void a_typed_schema_converts_nothing(void **ctx)
+{
+    (void)ctx;
+    static const char *const wrong[][2] = {
+        {"{\"name\":5}", "name"},
+        {"{\"name\":true}", "name"},
+        {"{\"name\":\"x\",\"on\":1}", "on"},
+        {"{\"name\":\"x\",\"on\":\"true\"}", "on"},
+        {"{\"name\":\"x\",\"on\":\"\"}", "on"},
+        {"{\"name\":\"x\",\"count\":\"5\"}", "count"},
+        {"{\"name\":\"x\",\"count\":true}", "count"},
+        {"{\"name\":\"x\",\"list\":\"a,b\"}", "list"},
+        {"{\"name\":\"x\",\"list\":[\"a\",5]}", "list"},
+        {"{\"name\":\"x\",\"map\":[\"a=b\"]}", "map"},
+        {"{\"name\":\"x\",\"map\":{\"a\":5}}", "map"},
+    };
+    struct schema typed = schema;
+    struct schema_fault fault;
+    struct sample s;
+    typed.typed = true;
+    for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+        assert_status(schema_decode(&typed, parsed(wrong[i][0]), &arena, &s, &fault), ST_INVALID);
+        assert_string_equal(fault.field, wrong[i][1]);
+        assert_status(schema_decode(&schema, parsed(wrong[i][0]), &arena, &s, &fault), ST_OK);
+    }
+    const char *good = "{\"name\":\"5\",\"on\":null,\"count\":5,\"ttl\":\"1m\",\"list\":[\"a\"]}";
+    assert_status(schema_decode(&typed, parsed(good), &arena, &s, &fault), ST_OK);
+    assert_int_equal(s.count, 5);
+}
+
 static void a_struct_is_written_as_its_table_says(void **ctx)
 {
     (void)ctx;
@@ -507,6 +537,7 @@ int main(void)
         TEST(truth_has_twelve_words),
         TEST(what_is_empty_may_be_left_out),
         TEST(unknown_members_are_found),
+        TEST(a_typed_schema_converts_nothing),
         TEST(names_may_be_compared_without_case),
         TEST(a_struct_is_written_as_its_table_says),
         TEST(lists_and_maps_of_structs_are_written),
