@@ -1,6 +1,8 @@
 #include "api/transform/transform_object.h"
 
-static const char *const kinds[] = {"role", "transformation", "template", "alphabet"};
+static const char *const kinds[] = {"role", "transformation", "template", "alphabet", "stores"};
+/* what names an object of a kind */
+static const char *const users[] = {NULL, "role", "transformation", "template", "transformation"};
 
 struct list_in {
     const char *filter;
@@ -222,6 +224,6 @@ enum status transform_check_unused(struct req *req, enum transform_kind kind, co
     if (!state_iter_next(iter))
         return ST_OK;
     struct bytes user = bytes_from(iter->key, prefix.len);
-    return req_fail(req, ST_INVALID, "%s \"%s\" is in use by %s \"%.*s\"", kinds[kind], name,
-                    kinds[kind - 1], (int)user.len, (const char *)user.data);
+    return req_fail(req, ST_INVALID, "%s \"%s\" is in use by %s \"%.*s\"",
+                    kind == TRANSFORM_STORE ? "store" : kinds[kind], name, users[kind], (int)user.len, (const char *)user.data);
 }

@@ -91,6 +91,11 @@ static enum status load_page(struct req *req, struct page **ret_page)
                         name);
     TRY(st);
     TRY(transform_tokens_load(req, name, &p->transformation, &p->t));
+    if (p->t->sql != NULL)
+        return req_fail(req, ST_INVALID,
+                        "stores: only the rows of transformations with \"%s\" alone can be read "
+                        "or restored: copy the table of a database with its own tools",
+                        TRANSFORM_INTERNAL);
     *ret_page = p;
     return transform_token_hmac(p->t->ring.fixed, p->t->ring.scope, "snapshot", &p->hmac);
 }

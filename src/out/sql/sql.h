@@ -67,11 +67,12 @@ NODISCARD enum status out_sql_driver_of(const char *name, enum out_sql_driver *r
                                         struct reason *reason);
 
 /* A parameter of a statement or a value of a row. */
-enum out_sql_kind { OUT_SQL_NULL, OUT_SQL_BYTES, OUT_SQL_INT, OUT_SQL_UUID };
+enum out_sql_kind { OUT_SQL_BYTES, OUT_SQL_INT, OUT_SQL_UUID };
 struct out_sql_value {
     enum out_sql_kind kind;
+    bool is_null;
     struct bytes bytes; /* OUT_SQL_BYTES; OUT_SQL_UUID: 16 bytes */
-    int64_t number;
+    int64_t number;     /* OUT_SQL_INT */
 };
 
 struct out_sql_conn;

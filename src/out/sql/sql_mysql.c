@@ -296,7 +296,7 @@ static enum status bind_values(const struct out_sql_query *q, struct arena *aren
         return ST_NOMEM;
     for (size_t i = 0; i < q->n; i++) {
         const struct out_sql_value *v = &q->values[i];
-        binds[i].buffer_type = v->kind == OUT_SQL_NULL  ? MYSQL_TYPE_NULL
+        binds[i].buffer_type = v->is_null               ? MYSQL_TYPE_NULL
                                : v->kind == OUT_SQL_INT ? MYSQL_TYPE_LONGLONG
                                                         : MYSQL_TYPE_BLOB;
         binds[i].buffer = v->kind == OUT_SQL_INT ? (void *)(uintptr_t)&v->number
@@ -335,7 +335,8 @@ static void bind_cells(struct cells *cells, const char *columns)
 static enum status read_cell(MYSQL_STMT *stmt, struct cells *cells, unsigned i, char column,
                              struct arena *arena, struct out_sql_value *ret)
 {
-    *ret = (struct out_sql_value){.kind = OUT_SQL_NULL};
+    *ret = (struct out_sql_value){.kind = column == 'i' ? OUT_SQL_INT : OUT_SQL_BYTES,
+                                  .is_null = true};
     if (cells->nulls[i])
         return ST_OK;
     if (column == 'i') {

@@ -116,6 +116,8 @@ static enum status fill(struct parse *p, const char *text, const char **ret, boo
 static enum status take_user(struct parse *p, const char *text)
 {
     bool password;
+    if (strstr(text, USER_SLOT) == NULL)
+        return refuse(p, "write {{username}} in place of the user, and give the field username");
     TRY(fill(p, text, &p->out->user, &password));
     return password ? refuse(p, "the slot {{password}} stands for the password alone") : ST_OK;
 }
@@ -480,7 +482,7 @@ static enum status parse_keywords(struct parse *p, const char *text)
     size_t n = 0;
     for (text = skip_blanks(text); *text != '\0'; text = skip_blanks(text)) {
         size_t len = strcspn(text, "= \t\r\n");
-        const char *value;
+        const char *value = "";
         char *name;
         TRY(copy(p, text, len, &name));
         text = skip_blanks(text + len);

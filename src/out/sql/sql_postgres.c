@@ -213,17 +213,21 @@ static enum status make_params(const struct out_sql_query *q, struct arena *aren
         return ST_NOMEM;
     for (size_t i = 0; i < q->n; i++) {
         const struct out_sql_value *v = &q->values[i];
+        static const Oid types[] = {[OUT_SQL_BYTES] = OID_BYTEA,
+                                    [OUT_SQL_INT] = OID_INT8,
+                                    [OUT_SQL_UUID] = OID_UUID};
         p->formats[i] = BINARY;
+        p->types[i] = types[v->kind];
+        if (v->is_null)
+            continue;
         if (v->kind == OUT_SQL_INT) {
             be64_put(p->numbers[i], (uint64_t)v->number);
             p->values[i] = (const char *)p->numbers[i];
             p->lengths[i] = 8;
-            p->types[i] = OID_INT8;
-        } else if (v->kind != OUT_SQL_NULL) {
+        } else {
             p->values[i] = v->bytes.len != 0 ? (const char *)v->bytes.data : "";
             p->lengths[i] = (int)v->bytes.len;
-            p->types[i] = v->kind == OUT_SQL_UUID ? OID_UUID : OID_BYTEA;
-        } /* else the type of a NULL follows from its place */
+        }
     }
     return ST_OK;
 }
@@ -298,10 +302,11 @@ static enum status give_rows(const struct out_sql_query *q, const PGresult *r, s
             struct out_sql_value *v = &values[i];
             size_t len = (size_t)PQgetlength(r, row, i);
             *bytes += len;
-            *v = (struct out_sql_value){.kind = OUT_SQL_NULL};
-            if (PQgetisnull(r, row, i) != 0)
+            *v = (struct out_sql_value){.kind =
+                                            q->columns[i] == 'i' ? OUT_SQL_INT : OUT_SQL_BYTES,
+                                        .is_null = PQgetisnull(r, row, i) != 0};
+            if (v->is_null)
                 continue;
-            v->kind = q->columns[i] == 'i' ? OUT_SQL_INT : OUT_SQL_BYTES;
             v->bytes = bytes_of(PQgetvalue(r, row, i), len);
             if (v->kind == OUT_SQL_INT && read_int(r, row, i, &v->number) != ST_OK) {
                 reason_set(reason, "its tables are of another version: write stores/NAME/schema");
