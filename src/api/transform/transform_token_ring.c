@@ -316,7 +316,6 @@ enum status transform_tokens_load(struct req *req, const char *name,
 static enum status load_key_bytes(struct transform_tokens *t, uint32_t version,
                                   struct transform_token_key *key)
 {
-    const struct place p = place_of(t->req, t->name);
     struct stored_key stored;
     struct bytes at;
     if (version == 0) {
@@ -327,6 +326,7 @@ static enum status load_key_bytes(struct transform_tokens *t, uint32_t version,
         return ST_NOT_FOUND;
     if (t->outside)
         return transform_sql_key(t->sql, version, key->key);
+    const struct place p = place_of(t->req, t->name);
     TRY(version_key(&p, version, &at));
     enum status st = state_get_record(p.txn, at, &key_record, &stored);
     if (st == ST_OK)
