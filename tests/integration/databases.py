@@ -17,7 +17,7 @@ MAKER, KEEPER = ("maker", "made'%/@:? pass"), ("keeper", "kept\"%25/@:?& \\pass"
 
 
 def run(*command, **more):
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **more)
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, errors="replace", **more)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     return done.stdout
 
@@ -107,7 +107,7 @@ class Database:
 
 
 class Postgres(Database):
-    user, driver, kind = "postgres", "postgres", "PostgreSQL"
+    user, driver, name = "postgres", "postgres", "pg"
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -150,7 +150,7 @@ class Postgres(Database):
 
 
 class MariaDB(Database):
-    user, driver, kind = "mysql", "mysql", "MariaDB"
+    user, driver, name = "mysql", "mysql", "my"
 
     def __init__(self, folder):
         super().__init__(folder)

@@ -202,10 +202,14 @@ enum status transform_use(struct req *req, enum transform_kind kind, const char 
 {
     struct bytes key;
     for (size_t i = 0; i < before->n; i++) {
+        if (kind == TRANSFORM_STORE && transform_is_builtin(before->items[i]))
+            continue; /* it cannot be deleted */
         TRY(used_key(req, kind, before->items[i], user, &key));
         TRY(state_delete(req->txn, key));
     }
     for (size_t i = 0; i < after->n; i++) {
+        if (kind == TRANSFORM_STORE && transform_is_builtin(after->items[i]))
+            continue;
         TRY(used_key(req, kind, after->items[i], user, &key));
         TRY(state_put_name(req->txn, key, false));
     }

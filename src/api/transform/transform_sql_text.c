@@ -191,7 +191,7 @@ static enum status read_hits(struct statement *s)
     put_digests(s, sql->prints.items, sql->prints.n);
     put(s, " AND (expiration_time IS NULL OR expiration_time > ");
     bind(s, number(sql->t->req->now_ms));
-    put(s, ") ORDER BY expiration_time LIMIT ");
+    put(s, ") ORDER BY expiration_time IS NOT NULL, expiration_time LIMIT ");
     bind(s, number(TRANSFORM_HITS_MAX));
     return run(s, "bbiib", on_hit);
 }
@@ -203,15 +203,23 @@ static const char upsert_postgres[] =
     "expiration_time = EXCLUDED.expiration_time WHERE t.ciphertext IS NULL OR "
     "EXCLUDED.encrypted_metadata IS NOT NULL OR t.key_version < ";
 
-/* MariaDB assigns from left to right: what follows `ciphertext` looks whether it was replaced. */
-#define REPLACED(column)                                                                          \
-    ", " column " = IF(ciphertext <=> VALUES(ciphertext), VALUES(" column "), " column ")"
-static const char upsert_mysql[] =
-    " ON DUPLICATE KEY UPDATE ciphertext = IF(ciphertext IS NULL OR "
-    "VALUES(encrypted_metadata) IS NOT NULL OR key_version < ";
-static const char upsert_mysql_rest[] =
-    ", VALUES(ciphertext), ciphertext)" REPLACED("fingerprint") REPLACED("key_version")
-        REPLACED("encrypted_metadata") REPLACED("encrypted_id") REPLACED("expiration_time");
+/* MariaDB assigns from left to right, so the columns of the condition come last. A tombstone has no
+ * fingerprint; a live row of the same key has the same one. */
+static const char *const replaced_mysql[] = {"encrypted_id", "expiration_time", "ciphertext",
+                                             "encrypted_metadata", "key_version"};
+
+static void put_upsert_mysql(struct statement *s, int64_t least)
+{
+    put(s, " ON DUPLICATE KEY UPDATE ");
+    for (size_t i = 0; i < ARRAY_LEN(replaced_mysql); i++) {
+        const char *column = replaced_mysql[i];
+        buf_add_format(&s->text, "%s = IF(fingerprint = '' OR VALUES(encrypted_metadata) IS NOT "
+                                 "NULL OR key_version < ", column);
+        bind(s, number(least));
+        buf_add_format(&s->text, ", VALUES(%s), %s), ", column, column);
+    }
+    put(s, "fingerprint = VALUES(fingerprint)");
+}
 
 /* A new row; a tombstone and a row whose key is gone are written anew; a live row stays, unless
  * there is new metadata, whose key is that of the whole new row. */
@@ -219,7 +227,7 @@ static enum status write_rows(struct statement *s)
 {
     struct transform_sql *sql = s->sql;
     const struct transform_sql_row *rows = sql->writes.items;
-    TRY(open_statement(s, COLUMNS * sql->writes.n + 1));
+    TRY(open_statement(s, COLUMNS * sql->writes.n + ARRAY_LEN(replaced_mysql)));
     put(s, "INSERT INTO ");
     put_table(s);
     put(s, s->postgres ? " AS t" : "");
@@ -242,10 +250,13 @@ static enum status write_rows(struct statement *s)
         }
         put(s, ")");
     }
-    const struct transform_ring *ring = &sql->ring;
-    put(s, s->postgres ? upsert_postgres : upsert_mysql);
-    bind(s, number(MAX(ring->min_available, ring->min_decryption)));
-    put(s, s->postgres ? "" : upsert_mysql_rest);
+    const int64_t least = MAX(sql->ring.min_available, sql->ring.min_decryption);
+    if (s->postgres) {
+        put(s, upsert_postgres);
+        bind(s, number(least));
+    } else {
+        put_upsert_mysql(s, least);
+    }
     return run(s, "", NULL);
 }
 
