@@ -170,7 +170,7 @@ class MariaDB(Database):
         return ["mariadbd", "--no-defaults", f"--datadir={self.data}", f"--port={self.port}", "--bind-address=127.0.0.1",
                 f"--socket={self.socket}", f"--ssl-cert={self.folder}/server.pem", f"--ssl-key={self.folder}/server.key",
                 f"--ssl-ca={self.folder}/ca.pem", "--require-secure-transport=ON", "--innodb-buffer-pool-size=16M",
-                "--innodb-flush-log-at-trx-commit=0", f"--pid-file={self.folder}/pid", "--skip-log-bin"]
+                "--innodb-flush-log-at-trx-commit=2", f"--pid-file={self.folder}/pid", "--skip-log-bin"]
 
     def sql(self, text, database="mysql"):
         return run("mariadb", "--no-defaults", "-N", "-B", "-u", "root", "-S", self.socket, database, "-e", text).strip()

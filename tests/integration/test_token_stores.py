@@ -2,13 +2,14 @@
 
 import concurrent.futures
 import contextlib
-import time
+import re
+import socket
+import threading
 import urllib.parse
 
 import pytest
 
 import token_form
-import trail
 from cluster import STEADY, Cluster, merged
 from databases import KEEPER, MAKER, Databases
 from test_transform import write
@@ -112,7 +113,7 @@ def test_hostile_values_come_back(cluster, database):
     first, second, _ = cluster.nodes
     for kind in ["plain", "same"]:
         role = f"{database.name}-{kind}"
-        items = [{"value": value, "metadata": {value[:100]: value[:100]}, "reference": str(n)}
+        items = [{"value": value, "metadata": {"m": value[:100]}, "reference": str(n)}
                  for n, value in enumerate(HOSTILE)]
         made = write(first, f"{T}encode/{role}", {"batch_input": items}, 200).data["batch_results"]
         tokens = [result["encoded_value"] for result in made]
@@ -121,7 +122,7 @@ def test_hostile_values_come_back(cluster, database):
         assert [result["decoded_value"] for result in got] == HOSTILE + HOSTILE[:2]
         assert [result["reference"] for result in got] == [str(n) for n in range(len(items))]
         for token, value in zip(tokens, HOSTILE):
-            assert ask(second, "metadata", role, token) == {"metadata": {value[:100]: value[:100]}}
+            assert ask(second, "metadata", role, token) == {"metadata": {"m": value[:100]}}
             assert ask(second, "tokenized", role, value) == {"tokenized": True}
         write(first, f"{T}encode/{role}", {"value": "nul\u0000"}, 400)
     for text in [*HOSTILE[:-1], "' OR ''='"]:
@@ -231,3 +232,241 @@ def test_several_stores_are_all_written_and_read_in_order(cluster):
              for r, i in zip(answer.data["batch_results"], items)]
     got = write(node, f"{T}decode/all", {"batch_input": items, "partial_failure_response_code": 207}, 207)
     assert [r.get("decoded_value") for r in got.data["batch_results"]] == ["a", "a", "a", None]
+
+
+@contextlib.contextmanager
+def listener(speak):
+    """A server that is no database: each connection is given to `speak`."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        def serve():
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:  # closed: the test is over
+                    return
+                with connection:
+                    speak(connection)
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def failing(node, role, reason, call="encode", value=CARD):
+    """The call is refused within the bound, by name and reason."""
+    answer = node.call("POST", f"{T}{call}/{role}", {"value": value}, timeout_s=BOUND_S)
+    assert answer.status == 502, answer.body
+    error = answer.json["errors"][0]
+    assert error.startswith("store \"") and re.search(reason, error), error
+    assert KEEPER[1] not in error and KEEPER[0] not in error
+    return error
+
+
+def works(node, role):
+    answer = node.call("POST", f"{T}encode/{role}", {"value": CARD}, timeout_s=BOUND_S)
+    assert answer.status in (200, 502), answer.body
+    return answer.status == 200
+
+
+@contextlib.contextmanager
+def under_load(cluster, role):
+    """Clients of all nodes encode; what was acknowledged is in the list."""
+    acknowledged, over = [], threading.Event()
+
+    def client(node, number):
+        n = 0
+        while not over.is_set():
+            n += 1
+            value = f"{number}-{n}"
+            answer = node.call("POST", f"{T}encode/{role}", {"value": value}, timeout_s=2 * BOUND_S)
+            assert answer.status in (200, 502), answer.body
+            if answer.status == 200:
+                acknowledged.append((answer.data["encoded_value"], value))
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        clients = [pool.submit(client, cluster.nodes[n % 3], n) for n in range(6)]
+        try:
+            yield acknowledged
+        finally:
+            over.set()
+        for each in clients:
+            each.result()
+
+
+def assert_all_decode(cluster, role, acknowledged):
+    assert acknowledged
+    for node in cluster.nodes:
+        for at in range(0, len(acknowledged), 500):
+            part = acknowledged[at:at + 500]
+            got = write(node, f"{T}decode/{role}", {"batch_input": [{"value": t} for t, _ in part]}, 200)
+            assert [r["decoded_value"] for r in got.data["batch_results"]] == [value for _, value in part]
+
+
+def test_a_killed_database_costs_its_callers_an_error_and_comes_back(cluster, database):
+    role, other = f"{database.name}-same", {"pg": "my-plain", "my": "pg-plain"}[database.name]
+    with under_load(cluster, role) as acknowledged:
+        cluster.await_until(lambda: len(acknowledged) > 100)
+        database.kill()
+        try:
+            for node in cluster.nodes:
+                failing(node, role, "refuses connections|connection was lost|no connection|shutting down")
+                assert works(node, other)
+                metrics = node.call("GET", "/v1/sys/metrics?format=prometheus").body.decode()
+                assert f"holdfast_store_down{{store=\"transform/{database.name}\"}} 1" in metrics
+        finally:
+            database.start()
+        for node in cluster.nodes:
+            cluster.await_until(lambda: works(node, role))
+    assert_all_decode(cluster, role, acknowledged)
+
+
+def test_a_stopped_database_answers_in_time_with_an_error(cluster, database):
+    role, other = f"{database.name}-plain", {"pg": "my-plain", "my": "pg-plain"}[database.name]
+    token = encode(cluster.nodes[0], role)
+    with under_load(cluster, role) as acknowledged:
+        cluster.await_until(lambda: len(acknowledged) > 50)
+        database.pause()
+        try:
+            for node in cluster.nodes:
+                failing(node, role, "reply in time|no connection within|connection was lost|all its connections")
+                failing(node, role, "", "decode", token)
+                assert works(node, other) and ask(node, "validate", role, "x") == {"valid": False}
+        finally:
+            database.resume()
+        for node in cluster.nodes:
+            cluster.await_until(lambda: works(node, role))
+    assert_all_decode(cluster, role, [(token, CARD), *acknowledged])
+
+
+def test_new_credentials_count_on_all_nodes_at_once(cluster, database):
+    role, path = f"{database.name}-plain", f"{T}stores/{database.name}"
+    token, fresh = encode(cluster.nodes[0], role), "another-Pass'word{{password}}%41"
+    database.set_password(KEEPER[0], fresh)
+    for node in cluster.nodes:
+        cluster.await_until(lambda: not works(node, role))
+        failing(node, role, "refuses the name and password|connection was lost")
+    write(cluster.nodes[1], path, {"password": fresh})
+    for node in cluster.nodes:
+        cluster.await_until(lambda: works(node, role))
+        assert decode(node, role, token) == CARD
+    database.set_password(KEEPER[0], KEEPER[1])
+    write(cluster.nodes[2], path, {"password": KEEPER[1]})
+    for node in cluster.nodes:
+        cluster.await_until(lambda: works(node, role))
+
+
+def test_a_read_only_database_and_one_without_tables(cluster, database):
+    node = cluster.nodes[0]
+    role = f"{database.name}-plain"
+    token = encode(node, role)
+    database.read_only(True)
+    try:
+        cluster.await_until(lambda: not works(node, role))
+        failing(node, role, "it is read-only")
+        assert decode(node, role, token) == CARD
+    finally:
+        database.read_only(False)
+    cluster.await_until(lambda: works(node, role))
+    name = f"{database.name}-bare"
+    bare = database.url().replace("/vault", "/postgres" if database.name == "pg" else "/bare")
+    if database.name == "my":
+        database.sql("CREATE DATABASE bare")
+        database.sql("GRANT SELECT ON bare.* TO keeper@localhost; GRANT SELECT ON bare.* TO keeper@'127.0.0.1'")
+    write(node, f"{T}stores/{name}", store(database, connection_string=bare))
+    add(node, name, [name])
+    failing(node, name, "no tables for tokens|lacks a right")
+    answer = node.call("POST", f"{T}stores/{name}/schema", {"username": KEEPER[0], "password": KEEPER[1]})
+    assert answer.status == 502 and "lacks a right" in answer.json["errors"][0], answer.body
+    answer = node.call("POST", f"{T}stores/{name}/schema", {"username": MAKER[0], "password": "wrong password here"})
+    assert answer.status == 502 and "refuses the name and password" in answer.json["errors"][0], answer.body
+
+
+def test_certificates_addresses_and_servers_that_speak_rubbish(cluster, database):
+    node = cluster.nodes[0]
+    verify = "?sslmode=verify-full" if database.name == "pg" else "&tls=true"
+    other = next(d for d in cluster.databases.all if d is not database)
+
+    def at(port, more=""):
+        return database.url("127.0.0.1", more).replace(str(database.port), str(port))
+
+    def mute(connection):
+        connection.recv(1)
+        connection.settimeout(10)
+        with contextlib.suppress(OSError):
+            connection.recv(100000)
+
+    def rubbish(connection):
+        with contextlib.suppress(OSError):
+            connection.sendall(bytes(range(256)) * 40)
+            connection.recv(1000)
+    with listener(mute) as silent, listener(rubbish) as noisy, listener(lambda connection: None) as closing:
+        for n, (body, reason) in enumerate([
+                ({"connection_string": at(database.port, verify), "tls_ca": ""}, "certificate is not trusted"),
+                ({"tls_ca": other.ca}, "certificate is not trusted"),
+                ({"connection_string": at(silent)}, "no connection"), ({"connection_string": at(noisy)}, "."),
+                ({"connection_string": at(closing)}, "."),
+                ({"connection_string": database.url("10.1.2.3")}, "the rules for outgoing requests refuse"),
+                ({"connection_string": database.url("no-such-host.invalid")}, "cannot be resolved")]):
+            name = f"{database.name}-bad{n}"
+            write(node, f"{T}stores/{name}", store(database, **body))
+            add(node, name, [name])
+            failing(node, name, reason)
+            failing(node, name, reason)
+    for n, body in enumerate([{"connection_string": database.url("127.0.0.1", verify)}, {"tls_ca": ""}]):
+        name = f"{database.name}-good{n}"
+        write(node, f"{T}stores/{name}", store(database, **body))
+        add(node, name, [name])
+        assert works(node, name)
+
+
+def test_more_clients_than_connections(cluster, database):
+    name = f"{database.name}-few"
+    write(cluster.nodes[0], f"{T}stores/{name}",
+          store(database, max_open_connections=1, max_idle_connections=0, max_connection_lifetime="1s"))
+    add(cluster.nodes[0], name, [name])
+    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+        tokens = list(pool.map(lambda n: encode(cluster.nodes[n % 3], name, str(n)), range(240)))
+    assert_all_decode(cluster, name, [(token, str(n)) for n, token in enumerate(tokens)])
+
+
+@pytest.mark.parametrize("body,error", [
+    ({"type": "nosql"}, "type: "), ({"type": ""}, "type: the field is required"),
+    ({"driver": "mssql"}, "driver: mssql is not served: \"postgres\" or \"mysql\" is expected"),
+    ({"driver": "oracle"}, "driver: "), ({"password": ""}, "password: the field is required"),
+    ({"username": ""}, "username: the field is required"),
+    ({"connection_string": "postgres://{{username}}:clear-password@h/d"}, "connection_string: the password stands"),
+    ({"connection_string": "host=/run/x user={{username}}"}, "connection_string: sockets are refused"),
+    ({"connection_string": "host=h hostaddr=1.2.3.4"}, "connection_string: the parameter hostaddr is refused"),
+    ({"connection_string": "host=h sslrootcert=/etc/x"}, "connection_string: sslrootcert: files must lie below"),
+    ({"schema": "a\"; DROP"}, "schema: "), ({"schema": ""}, None), ({"tls_ca": "x"}, "tls_ca: "),
+    ({"max_open_connections": 0}, "max_open_connections: 1 to 32"), ({"max_open_connections": 33}, "max_open_"),
+    ({"max_idle_connections": -1}, "max_idle_connections: "), ({"max_connection_lifetime": "-1s"}, "max_connection_"),
+    ({"supported_transformations": ["fpe"]}, "supported_transformations: "),
+])
+def test_a_bad_store_names_the_field(cluster, body, error):
+    fields = {**store(cluster.databases.all[0]), **body}
+    if error is None:
+        write(cluster.nodes[1], f"{T}stores/fine", fields)
+    else:
+        write(cluster.nodes[1], f"{T}stores/wrong", fields, 400, error)
+
+
+def test_stores_are_read_listed_and_deleted(cluster):
+    node = cluster.nodes[1]
+    write(node, f"{T}stores/other", store(cluster.databases.all[0], schema="mine", max_open_connections=2))
+    shown = node.call("GET", f"{T}stores/other").data
+    assert shown == {"type": "sql", "driver": "postgres", "connection_string": cluster.databases.all[0].url(),
+                     "schema": "mine", "max_open_connections": 2, "max_idle_connections": 4,
+                     "max_connection_lifetime": 0, "supported_transformations": ["tokenization"],
+                     "tls_ca": cluster.databases.all[0].ca}
+    assert {"builtin/internal", "pg", "my", "other"} <= set(node.call("LIST", f"{T}stores").data["keys"])
+    assert node.call("GET", f"{T}stores/builtin/internal").data["type"] == "internal"
+    write(node, f"{T}stores/builtin/internal", store(cluster.databases.all[0]), 400, "name: ")
+    for _ in range(2):
+        delete(node, "stores/other")
+    assert node.call("GET", f"{T}stores/other").status == 404
+    write(node, f"{T}transformations/tokenization/lost", {"stores": ["other"]}, 400, "stores: the store \"other\"")
+    for call, body in [("snapshot", {}), ("restore", {"values": ["x"]}), ("export-decoded", {})]:
+        write(node, f"{T}transformations/tokenization/{call}/pg-open", body, 400, "stores: only the rows of")
