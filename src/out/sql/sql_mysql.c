@@ -150,9 +150,10 @@ static bool set_options(struct mysql_conn *c, enum sql_tls tls, const char *ca_p
                 mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify) == 0;
     mysql_set_local_infile_handler(my, refuse_infile_init, refuse_infile_read, refuse_infile_end,
                                    refuse_infile_error, NULL);
+    if (tls != SQL_TLS_OFF) /* also makes the library use TLS where the server has it */
+        fine = fine && mysql_options(my, MARIADB_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3") == 0;
     if (enforce)
-        fine = fine && mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &yes) == 0 &&
-               mysql_options(my, MARIADB_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3") == 0;
+        fine = fine && mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &yes) == 0;
     if (verify)
         fine = fine && mysql_options(my, MYSQL_OPT_SSL_CA, ca_path) == 0;
     return fine;
