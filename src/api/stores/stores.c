@@ -41,7 +41,5 @@ static void configure(const void *fields)
 static const struct config_block config_block = {"stores", &stores_block_schema,
                                                  check_stores_block};
 
-const struct module stores_module = {.name = "stores",
-                                     .config = &config_block,
-                                     .configure = configure,
-                                     .metrics = out_sql_metrics};
+const struct module stores_module = {
+    .name = "stores", .config = &config_block, .configure = configure, .metrics = out_sql_metrics};

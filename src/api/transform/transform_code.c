@@ -474,7 +474,7 @@ static enum status run_pending(struct transform_chain *chain, struct reason *rea
     for (struct pending *p = c->pending; p != NULL; p = p->next) {
         struct reason why = {0};
         enum status st = transform_token_item(p->tokens, c->op->kind, &p->in, p->result, &why);
-        if (st == ST_CORRUPT) /* it does not open: the database has altered it */
+        if (st == ST_CORRUPT) /* the database has altered the row */
             reason_set(reason, "a row in the stores of transformation \"%.128s\" was altered",
                        p->tokens->name);
         if (st != ST_INVALID)

@@ -1,7 +1,7 @@
 #include "api/transform/transform_object.h"
 
 static const char *const kinds[] = {"role", "transformation", "template", "alphabet", "stores"};
-/* what names an object of a kind */
+/* kinds of the objects that name an object of a kind */
 static const char *const users[] = {NULL, "role", "transformation", "template", "transformation"};
 
 struct list_in {
@@ -203,7 +203,7 @@ enum status transform_use(struct req *req, enum transform_kind kind, const char 
     struct bytes key;
     for (size_t i = 0; i < before->n; i++) {
         if (kind == TRANSFORM_STORE && transform_is_builtin(before->items[i]))
-            continue; /* it cannot be deleted */
+            continue; /* a built-in store cannot be deleted */
         TRY(used_key(req, kind, before->items[i], user, &key));
         TRY(state_delete(req->txn, key));
     }
@@ -229,5 +229,6 @@ enum status transform_check_unused(struct req *req, enum transform_kind kind, co
         return ST_OK;
     struct bytes user = bytes_from(iter->key, prefix.len);
     return req_fail(req, ST_INVALID, "%s \"%s\" is in use by %s \"%.*s\"",
-                    kind == TRANSFORM_STORE ? "store" : kinds[kind], name, users[kind], (int)user.len, (const char *)user.data);
+                    kind == TRANSFORM_STORE ? "store" : kinds[kind], name, users[kind],
+                    (int)user.len, (const char *)user.data);
 }

@@ -1,4 +1,4 @@
-/* What a request asks of the stores outside. */
+/* Questions of a request to the stores outside. */
 #include "api/transform/transform_sql.h"
 
 #include "base/mem.h"

@@ -8,8 +8,8 @@
  *                     └──────────────── failed: 502 ────────────┘
  *
  * Reading goes from store to store while rows are missing. A write is complete when all stores have
- * it. What a failed request has written is harmless: a token that nobody got, or one that an equal
- * convergent encode finds again. */
+ * it. What a failed request has written is harmless: a token that no client got, or one that an
+ * equal convergent encode finds again. */
 #ifndef HOLDFAST_API_TRANSFORM_TRANSFORM_SQL_H
 #define HOLDFAST_API_TRANSFORM_TRANSFORM_SQL_H
 

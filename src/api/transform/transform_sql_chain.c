@@ -3,7 +3,8 @@
 
 static void go_on(struct transform_chain *c);
 
-static enum status run(struct out_sql_job *job, struct out_sql_conn *conn, struct reason *reason)
+static enum status run_step(struct out_sql_job *job, struct out_sql_conn *conn,
+                            struct reason *reason)
 {
     struct transform_chain *c = CONTAINER_OF(job, struct transform_chain, job);
     struct transform_sql *sql = c->sql;
@@ -24,7 +25,7 @@ static void finish(struct transform_chain *c)
     req_wait_done(c->wait); /* last touch */
 }
 
-static void on_done(struct out_sql_job *job)
+static void on_step_done(struct out_sql_job *job)
 {
     struct transform_chain *c = CONTAINER_OF(job, struct transform_chain, job);
     if (job->status != ST_OK) {
@@ -85,8 +86,8 @@ static void go_on(struct transform_chain *c)
         return;
     }
     const struct out_sql_target target = transform_store_target(&c->store->store);
-    c->job.run = run;
-    c->job.done = on_done;
+    c->job.run = run_step;
+    c->job.done = on_step_done;
     out_sql_submit(c->store->pool, c->store->label, &target, &c->store->limits, &c->job);
 }
 

@@ -60,8 +60,7 @@ static struct out_sql_value blob(struct bytes bytes)
 
 static struct out_sql_value blob_or_null(struct bytes bytes)
 {
-    return (struct out_sql_value){
-        .kind = OUT_SQL_BYTES, .bytes = bytes, .is_null = bytes.len == 0};
+    return (struct out_sql_value){.kind = OUT_SQL_BYTES, .bytes = bytes, .is_null = bytes.len == 0};
 }
 
 static struct out_sql_value number(int64_t n)
@@ -84,8 +83,8 @@ static void put_digests(struct statement *s, const struct transform_digest *item
     put(s, ")");
 }
 
-static enum status run(struct statement *s, const char *columns,
-                       enum status (*row)(void *ctx, const struct out_sql_value *values))
+static enum status run_statement(struct statement *s, const char *columns,
+                                 enum status (*row)(void *ctx, const struct out_sql_value *values))
 {
     buf_add_u8(&s->text, '\0');
     TRY(buf_status(&s->text));
@@ -124,8 +123,7 @@ static enum status take_row(void *ctx, const struct out_sql_value *v, bool whole
         reason_set(s->reason, "a row of it is malformed");
         return ST_BAD_GATEWAY;
     }
-    struct transform_sql_row *row =
-        transform_list_add(s->sql->t->req->arena, s->to, sizeof *row);
+    struct transform_sql_row *row = transform_list_add(s->sql->t->req->arena, s->to, sizeof *row);
     if (row == NULL)
         return ST_NOMEM;
     memcpy(row->lookup, v[0].bytes.data, TRANSFORM_DIGEST);
@@ -175,7 +173,7 @@ static enum status read_rows(struct statement *s)
     bind(s, scope_of(s));
     put(s, " AND storage_token IN ");
     put_digests(s, missing, n);
-    return run(s, "bbiibbb", on_row);
+    return run_statement(s, "bbiibbb", on_row);
 }
 
 static enum status read_hits(struct statement *s)
@@ -193,7 +191,7 @@ static enum status read_hits(struct statement *s)
     bind(s, number(sql->t->req->now_ms));
     put(s, ") ORDER BY expiration_time IS NOT NULL, expiration_time LIMIT ");
     bind(s, number(TRANSFORM_HITS_MAX));
-    return run(s, "bbiib", on_hit);
+    return run_statement(s, "bbiib", on_hit);
 }
 
 static const char upsert_postgres[] =
@@ -213,8 +211,10 @@ static void put_upsert_mysql(struct statement *s, int64_t least)
     put(s, " ON DUPLICATE KEY UPDATE ");
     for (size_t i = 0; i < ARRAY_LEN(replaced_mysql); i++) {
         const char *column = replaced_mysql[i];
-        buf_add_format(&s->text, "%s = IF(fingerprint = '' OR VALUES(encrypted_metadata) IS NOT "
-                                 "NULL OR key_version < ", column);
+        buf_add_format(&s->text,
+                       "%s = IF(fingerprint = '' OR VALUES(encrypted_metadata) IS NOT "
+                       "NULL OR key_version < ",
+                       column);
         bind(s, number(least));
         buf_add_format(&s->text, ", VALUES(%s), %s), ", column, column);
     }
@@ -257,7 +257,7 @@ static enum status write_rows(struct statement *s)
     } else {
         put_upsert_mysql(s, least);
     }
-    return run(s, "", NULL);
+    return run_statement(s, "", NULL);
 }
 
 static enum status wipe_rows(struct statement *s)
@@ -271,7 +271,7 @@ static enum status wipe_rows(struct statement *s)
     bind(s, scope_of(s));
     put(s, " AND storage_token IN ");
     put_digests(s, sql->tombs.items, sql->tombs.n);
-    return run(s, "", NULL);
+    return run_statement(s, "", NULL);
 }
 
 /* Run a statement, again where it met another one. */

@@ -8,33 +8,36 @@
 
 enum { SCHEMA_MS = 20 * 1000, LIFETIME_MAX_S = 365 * 86400 };
 
-#define STORE(member, kind, ...) FIELD(struct transform_store, member, kind, __VA_ARGS__)
 #define SHOWN_FIELDS                                                                               \
-    STORE(connection_string, STRING,                                                               \
+    FIELD(struct transform_store, connection_string, STRING,                                       \
           .help = "Where the database is, with {{username}} and {{password}}: a URL or keywords "  \
                   "as libpq reads them, or {{username}}:{{password}}@tcp(HOST:3306)/DATABASE for " \
                   "mysql."),                                                                       \
-        STORE(driver, STRING, .help = "postgres or mysql (MariaDB)."),                             \
-        STORE(max_connection_lifetime, DURATION,                                                   \
+        FIELD(struct transform_store, driver, STRING, .help = "postgres or mysql (MariaDB)."),     \
+        FIELD(struct transform_store, max_connection_lifetime, DURATION,                           \
               .has = offsetof(struct transform_store, has_lifetime),                               \
               .help = "How long a connection is used; 0: without limit."),                         \
-        STORE(max_idle_connections, INT, .has = offsetof(struct transform_store, has_max_idle),    \
+        FIELD(struct transform_store, max_idle_connections, INT,                                   \
+              .has = offsetof(struct transform_store, has_max_idle),                               \
               .help = "Connections that each node keeps while they are idle; 4 by default."),      \
-        STORE(max_open_connections, INT, .has = offsetof(struct transform_store, has_max_open),    \
+        FIELD(struct transform_store, max_open_connections, INT,                                   \
+              .has = offsetof(struct transform_store, has_max_open),                               \
               .help = "Connections that each node opens at most; 4 by default."),                  \
-        STORE(schema, STRING,                                                                      \
+        FIELD(struct transform_store, schema, STRING,                                              \
               .help = "PostgreSQL: the schema with the tables; public by default."),               \
-        STORE(supported_transformations, STRINGS, .help = "Only [\"tokenization\"]."),             \
-        STORE(tls_ca, STRING,                                                                      \
+        FIELD(struct transform_store, supported_transformations, STRINGS,                          \
+              .help = "Only [\"tokenization\"]."),                                                 \
+        FIELD(struct transform_store, tls_ca, STRING,                                              \
               .help = "PEM certificates of the authorities to trust; empty: the system's."),       \
-        STORE(type, STRING, .help = "sql.")
+        FIELD(struct transform_store, type, STRING, .help = "sql.")
 
 static const struct field shown_fields[] = {SHOWN_FIELDS};
 static const struct schema store_shown_schema = SCHEMA(struct transform_store, shown_fields);
 static const struct field body_fields[] = {
     SHOWN_FIELDS,
-    STORE(password, STRING, .hidden = true, .help = "Of the user. Never shown again."),
-    STORE(username, STRING,
+    FIELD(struct transform_store, password, STRING, .hidden = true,
+          .help = "Of the user. Never shown again."),
+    FIELD(struct transform_store, username, STRING,
           .help = "A user with the rights SELECT, INSERT and UPDATE on the tables alone."),
 };
 static const struct schema store_body_schema = SCHEMA(struct transform_store, body_fields);
@@ -74,8 +77,8 @@ static bool is_given(const char *text)
 }
 
 /* The fields of the request over those that are stored, or over the presets. */
-static struct transform_store merged(const struct transform_store *in,
-                                     const struct transform_store *stored)
+static struct transform_store merged_store(const struct transform_store *in,
+                                           const struct transform_store *stored)
 {
     static const char *const tokenization[] = {TRANSFORM_TOKENIZATION};
     struct transform_store s = {.schema = "public",
@@ -111,8 +114,8 @@ static struct transform_store merged(const struct transform_store *in,
 static bool is_identifier(const char *text)
 {
     size_t len = strlen(text);
-    bool first = (text[0] >= 'a' && text[0] <= 'z') || (text[0] >= 'A' && text[0] <= 'Z') ||
-                 text[0] == '_';
+    bool first =
+        (text[0] >= 'a' && text[0] <= 'z') || (text[0] >= 'A' && text[0] <= 'Z') || text[0] == '_';
     return first && len <= 63 &&
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == len;
 }
@@ -153,14 +156,16 @@ static enum status check_store(struct req *req, const struct transform_store *s)
         return req_fail(req, ST_INVALID, "driver: %s", why.text);
     if (s->supported_transformations.n != 1 ||
         strcmp(s->supported_transformations.items[0], TRANSFORM_TOKENIZATION) != 0)
-        return req_fail(req, ST_INVALID, "supported_transformations: [\"tokenization\"] is expected");
+        return req_fail(req, ST_INVALID,
+                        "supported_transformations: [\"tokenization\"] is expected");
     if (!is_identifier(s->schema))
         return req_fail(req, ST_INVALID,
                         "schema: 1 to 63 letters, digits or '_' are expected, no digit first");
     TRY(check_numbers(req, s));
     if (strlen(s->tls_ca) > OUT_SQL_CA_MAX ||
         (s->tls_ca[0] != '\0' && strstr(s->tls_ca, "-----BEGIN CERTIFICATE-----") == NULL))
-        return req_fail(req, ST_INVALID, "tls_ca: PEM certificates of at most %d bytes are expected",
+        return req_fail(req, ST_INVALID,
+                        "tls_ca: PEM certificates of at most %d bytes are expected",
                         OUT_SQL_CA_MAX);
     const struct out_sql_target target = transform_store_target(s);
     enum status st = out_sql_check(&target, &why);
@@ -177,7 +182,7 @@ static enum status stores_write(struct req *req)
     enum status st = transform_store_load(req, name, &stored);
     if (st != ST_NOT_FOUND)
         TRY(st);
-    const struct transform_store s = merged(req_body(req), st == ST_OK ? &stored : NULL);
+    const struct transform_store s = merged_store(req_body(req), st == ST_OK ? &stored : NULL);
     TRY(check_store(req, &s));
     return transform_save(req, TRANSFORM_STORE, name, &store_body_schema, &s);
 }
@@ -290,8 +295,9 @@ static const struct route store_routes[] = {
      .exists = stores_exists,
      .feature = TRANSFORM_TOKEN_FEATURE,
      .body = &store_body_schema,
-     .help = "Create or change a store of tokens: a database of yours. It is not contacted now. New "
-             "credentials count at once on all nodes."},
+     .help =
+         "Create or change a store of tokens: a database of yours. It is not contacted now. New "
+         "credentials count at once on all nodes."},
     {.method = METHOD_DELETE,
      .path = "stores/+name",
      .handler = stores_delete,

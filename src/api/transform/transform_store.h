@@ -17,7 +17,7 @@ struct transform_store {
 /* ST_NOT_FOUND. Else as transform_load. */
 NODISCARD enum status transform_store_load(struct req *req, const char *name,
                                            struct transform_store *ret_store);
-/* What a pool needs. It borrows from the store. */
+/* The target and the limits of a pool. The target borrows from the store. */
 struct out_sql_target transform_store_target(const struct transform_store *store);
 struct out_sql_limits transform_store_limits(const struct transform_store *store);
 /* Create the tables, or bring them up to date, on a connection whose user may. As out_sql_run. */

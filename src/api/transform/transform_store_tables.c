@@ -61,14 +61,13 @@ static enum status need_schema(struct out_sql_conn *conn, const char *schema, st
 {
     const struct out_sql_value name = {.kind = OUT_SQL_BYTES, .bytes = bytes_str(schema)};
     bool found = false;
-    const struct out_sql_query query = {
-        .text = "SELECT 1::bigint FROM pg_catalog.pg_namespace "
-                "WHERE nspname = convert_from($1, 'UTF8')",
-        .values = &name,
-        .n = 1,
-        .columns = "i",
-        .row = on_found,
-        .ctx = &found};
+    const struct out_sql_query query = {.text = "SELECT 1::bigint FROM pg_catalog.pg_namespace "
+                                                "WHERE nspname = convert_from($1, 'UTF8')",
+                                        .values = &name,
+                                        .n = 1,
+                                        .columns = "i",
+                                        .row = on_found,
+                                        .ctx = &found};
     TRY(out_sql_run(conn, &query, reason));
     if (found)
         return ST_OK;

@@ -146,7 +146,7 @@ struct transform_tokens {
     struct transform_sql *sql; /* the stores outside (transform_sql.h); NULL: none */
     bool waits;                /* the item needs rows of stores outside: it runs again */
     bool outside;              /* the second run, after those stores were read */
-    size_t found; /* tokens that look-ups of the request have found */
+    size_t found;              /* tokens that look-ups of the request have found */
     struct req_cleanup cleanup;
 };
 NODISCARD enum status transform_tokens_load(struct req *req, const char *name,
@@ -173,8 +173,8 @@ struct transform_row {
     struct bytes value, metadata, id; /* sealed; metadata and id may be empty */
 };
 extern const struct record transform_row_record;
-/* Find a row: in the state, else in the stores outside. ST_NOT_FOUND. ST_BUSY: the row was noted for
- * the second run. */
+/* Find a row: in the state, else in the stores outside. ST_NOT_FOUND. ST_BUSY: the row was noted
+ * for the second run. */
 NODISCARD enum status transform_row_find(struct transform_tokens *t,
                                          const uint8_t lookup[TRANSFORM_DIGEST],
                                          struct transform_row *ret_row);

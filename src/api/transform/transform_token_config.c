@@ -10,8 +10,8 @@ enum status transform_store_check(struct req *req, const struct field_strings *s
         return req_fail(req, ST_INVALID, "stores: at least one is expected, as \"%s\"",
                         TRANSFORM_INTERNAL);
     if (stores->n > TRANSFORM_STORES_MAX)
-        return req_fail(req, ST_INVALID, "stores: %d at most, %zu were given",
-                        TRANSFORM_STORES_MAX, stores->n);
+        return req_fail(req, ST_INVALID, "stores: %d at most, %zu were given", TRANSFORM_STORES_MAX,
+                        stores->n);
     for (size_t i = 0; i < stores->n; i++) {
         struct transform_store store;
         const char *name = stores->items[i];

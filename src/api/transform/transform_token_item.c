@@ -228,7 +228,7 @@ static enum status encode_convergent(struct item *i, const struct buf *metadata)
                             i->token.id));
     i->token.id_len = TRANSFORM_TOKEN_ID_MAX;
     TRY(finish_token(i));
-    if (i->t->sql != NULL) /* its row is written or stays, as the statement finds it */
+    if (i->t->sql != NULL) /* the statement writes the row, or leaves a live one */
         TRY(put_whole_row(i, metadata, false, true));
     if (!i->t->is_internal)
         return ST_OK;

@@ -42,7 +42,7 @@ enum {
 
 enum out_sql_driver { OUT_SQL_POSTGRES, OUT_SQL_MYSQL };
 
-/* What this node allows: the block `stores` of the configuration. */
+/* Things that this node allows: the block `stores` of the configuration. */
 struct out_sql_policy {
     bool allow_sockets;
     const char *const *directories; /* absolute; files of connection strings lie below one */
@@ -51,7 +51,7 @@ struct out_sql_policy {
 /* Set once, before threads start; borrowed. Without it: no sockets, no files. */
 void out_sql_set_policy(const struct out_sql_policy *policy);
 
-/* Who to connect to. All is borrowed, and copied by out_sql_pool_get. */
+/* The server to connect to. All is borrowed, and copied by out_sql_pool_get. */
 struct out_sql_target {
     enum out_sql_driver driver;
     const char *text; /* connection string with slots {{username}}, {{password}} */

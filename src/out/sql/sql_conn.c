@@ -11,8 +11,10 @@ static enum status try_address(const struct out_sql_target *target, const struct
                                struct out_sql_conn **ret_conn, struct reason *reason)
 {
     uint64_t now = out_sql_now_ms();
-    const struct sql_try t = {
-        .target = target, .name = name, .ip = ip, .until_ms = MIN(until_ms, now + name->connect_ms)};
+    const struct sql_try t = {.target = target,
+                              .name = name,
+                              .ip = ip,
+                              .until_ms = MIN(until_ms, now + name->connect_ms)};
     TRY(driver_of(name->driver)->connect(&t, ret_conn, reason));
     (*ret_conn)->driver = name->driver;
     (*ret_conn)->made_ms = now;

@@ -19,8 +19,8 @@ struct sql_name {
     enum sql_tls tls;
     const char *root_file, *cert_file, *key_file, *crl_file; /* NULL: not given */
     uint32_t connect_ms;
-    const char *options;       /* PostgreSQL: settings of the session, as `-c name=value` */
-    const char *application;   /* PostgreSQL: application_name */
+    const char *options;        /* PostgreSQL: settings of the session, as `-c name=value` */
+    const char *application;    /* PostgreSQL: application_name */
     bool is_socket, has_secret; /* has_secret: the password stands in the string itself */
 };
 /* All texts lie in the arena. ST_INVALID with a reason, ST_NOMEM. */
@@ -31,8 +31,8 @@ const struct out_sql_policy *sql_policy(void);
 
 /* sql_net.c */
 
-/* Resolve the host and find the addresses that the rules for outgoing requests allow, at most `max`.
- * ST_BAD_GATEWAY with a reason. Blocks. */
+/* Resolve the host and find the addresses that the rules for outgoing requests allow, at most
+ * `max`. ST_BAD_GATEWAY with a reason. Blocks. */
 enum { SQL_ADDRESSES_MAX = 4 };
 NODISCARD enum status sql_resolve(const struct sql_name *name, struct ip ret_ips[SQL_ADDRESSES_MAX],
                                   size_t *ret_n, struct reason *reason);

@@ -34,7 +34,7 @@ static struct mysql_conn *of(struct out_sql_conn *conn)
     return CONTAINER_OF(conn, struct mysql_conn, conn);
 }
 
-static void explain(unsigned code, struct reason *reason)
+static void explain_code(unsigned code, struct reason *reason)
 {
     static const struct {
         unsigned code;
@@ -70,7 +70,7 @@ static void explain(unsigned code, struct reason *reason)
 
 /* Wait as the library asks. Returns what is ready, for the library's `_cont` functions; 0: the
  * deadline has passed, *ret_st says why. */
-static int wait_for(struct mysql_conn *c, int status, uint64_t until_ms, enum status *ret_st)
+static int wait_ready(struct mysql_conn *c, int status, uint64_t until_ms, enum status *ret_st)
 {
     short events = 0, ready = 0;
     events = (short)(events | ((status & MYSQL_WAIT_READ) != 0 ? POLLIN : 0));
@@ -142,7 +142,6 @@ static bool set_options(struct mysql_conn *c, enum sql_tls tls, const char *ca_p
     MYSQL *my = &c->my;
     unsigned none = 0;
     my_bool yes = 1, no = 0, verify = tls == SQL_TLS_FULL || tls == SQL_TLS_CA;
-    my_bool enforce = tls == SQL_TLS_ANY || verify;
     bool fine = mysql_options(my, MYSQL_OPT_NONBLOCK, NULL) == 0 &&
                 mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &none) == 0 &&
                 mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb4") == 0 &&
@@ -150,10 +149,9 @@ static bool set_options(struct mysql_conn *c, enum sql_tls tls, const char *ca_p
                 mysql_options(my, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify) == 0;
     mysql_set_local_infile_handler(my, refuse_infile_init, refuse_infile_read, refuse_infile_end,
                                    refuse_infile_error, NULL);
-    if (tls != SQL_TLS_OFF) /* also makes the library use TLS where the server has it */
-        fine = fine && mysql_options(my, MARIADB_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3") == 0;
-    if (enforce)
-        fine = fine && mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &yes) == 0;
+    if (tls != SQL_TLS_OFF) /* without SSL_ENFORCE the library speaks in clear */
+        fine = fine && mysql_options(my, MYSQL_OPT_SSL_ENFORCE, &yes) == 0 &&
+               mysql_options(my, MARIADB_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3") == 0;
     if (verify)
         fine = fine && mysql_options(my, MYSQL_OPT_SSL_CA, ca_path) == 0;
     return fine;
@@ -164,16 +162,16 @@ static enum status swap_host(struct mysql_conn *c, const struct sql_try *t, bool
 {
     if (*swapped || t->ip == NULL || c->my.host == NULL)
         return ST_OK;
-    char *name = strdup(t->name->host); /* the library frees it */
+    char *name = mem_strdup(t->name->host); /* the library frees it */
     if (name == NULL)
         return ST_NOMEM;
-    free(c->my.host);
+    mem_free(c->my.host);
     c->my.host = name;
     *swapped = true;
     return ST_OK;
 }
 
-static enum status handshake(struct mysql_conn *c, const struct sql_try *t, const char *host)
+static enum status real_connect(struct mysql_conn *c, const struct sql_try *t, const char *host)
 {
     MYSQL *ret = NULL;
     bool swapped = false;
@@ -183,7 +181,7 @@ static enum status handshake(struct mysql_conn *c, const struct sql_try *t, cons
                                           t->name->database, t->name->port, path, 0);
     while (status != 0) {
         TRY(swap_host(c, t, &swapped));
-        int ready = wait_for(c, status, t->until_ms, &st);
+        int ready = wait_ready(c, status, t->until_ms, &st);
         if (st != ST_OK) {
             abandon(c);
             return st;
@@ -206,6 +204,7 @@ static enum status connect_by(struct mysql_conn *c, const struct sql_try *t, con
 {
     char address[IP_PORT_TEXT] = "";
     bool v6 = t->ip != NULL && t->ip->len == 16;
+    const enum sql_tls tls = tls_of(t);
     if (t->ip != NULL) {
         ip_port_put(t->ip, 1, address);
         address[strlen(address) - (v6 ? 3 : 2)] = '\0';
@@ -213,13 +212,18 @@ static enum status connect_by(struct mysql_conn *c, const struct sql_try *t, con
     if (mysql_init(&c->my) == NULL)
         return ST_NOMEM;
     c->open = true;
-    if (!set_options(c, tls_of(t), authorities_of(t, ca_path)))
+    if (!set_options(c, tls, authorities_of(t, ca_path)))
         return ST_NOMEM;
-    enum status st = handshake(c, t, t->ip != NULL ? address + v6 : NULL);
+    enum status st = real_connect(c, t, t->ip != NULL ? address + v6 : NULL);
+    bool clear = st == ST_OK && mysql_get_ssl_cipher(&c->my) == NULL;
+    if (clear && tls != SQL_TLS_OFF && tls != SQL_TLS_PREFER) { /* SSL_ENFORCE allows that */
+        reason_set(reason, "it does not speak TLS");
+        return ST_BAD_GATEWAY;
+    }
     if (st == ST_TIMEOUT)
         reason_set(reason, "no connection within %u ms", t->name->connect_ms);
     else if (st == ST_BAD_GATEWAY)
-        explain(mysql_errno(&c->my), reason);
+        explain_code(mysql_errno(&c->my), reason);
     return st == ST_TIMEOUT ? ST_BAD_GATEWAY : st;
 }
 
@@ -263,7 +267,7 @@ static enum status lost(struct mysql_conn *c, enum status st, struct reason *rea
     return st == ST_CLOSED ? st : ST_BAD_GATEWAY;
 }
 
-static enum status judge(struct mysql_conn *c, unsigned code, struct reason *reason)
+static enum status judge_code(struct mysql_conn *c, unsigned code, struct reason *reason)
 {
     if (code == DEADLOCK || code == LOCK_WAIT || code == CHANGED) {
         reason_set(reason, "the statement met others again and again");
@@ -271,21 +275,21 @@ static enum status judge(struct mysql_conn *c, unsigned code, struct reason *rea
     }
     if (code >= LIBRARY_ERRORS && code < LIBRARY_ERRORS + 1000)
         return lost(c, ST_BAD_GATEWAY, reason);
-    explain(code, reason);
+    explain_code(code, reason);
     return ST_BAD_GATEWAY;
 }
 
 /* Run one call of the library to its end. */
-#define FINISH(c, start, cont, reason)                                \
-    do {                                                              \
-        enum status wait_st_ = ST_OK;                                 \
-        int status_ = (start);                                        \
-        while (status_ != 0) {                                        \
-            int ready_ = wait_for(c, status_, (c)->conn.until_ms, &wait_st_); \
-            if (wait_st_ != ST_OK)                                    \
-                return lost(c, wait_st_, reason);                     \
-            status_ = (cont);                                         \
-        }                                                             \
+#define FINISH(c, start, cont, reason)                                          \
+    do {                                                                        \
+        enum status wait_st_ = ST_OK;                                           \
+        int status_ = (start);                                                  \
+        while (status_ != 0) {                                                  \
+            int ready_ = wait_ready(c, status_, (c)->conn.until_ms, &wait_st_); \
+            if (wait_st_ != ST_OK)                                              \
+                return lost(c, wait_st_, reason);                               \
+            status_ = (cont);                                                   \
+        }                                                                       \
     } while (0)
 
 static enum status bind_values(const struct out_sql_query *q, struct arena *arena,
@@ -360,8 +364,8 @@ static enum status read_cell(MYSQL_STMT *stmt, struct cells *cells, unsigned i, 
     return ST_OK;
 }
 
-static enum status give_rows(struct mysql_conn *c, MYSQL_STMT *stmt, const struct out_sql_query *q,
-                             struct reason *reason)
+static enum status give_stored(struct mysql_conn *c, MYSQL_STMT *stmt,
+                               const struct out_sql_query *q, struct reason *reason)
 {
     struct out_sql_value values[COLUMNS_MAX];
     unsigned columns = (unsigned)strlen(q->columns);
@@ -379,14 +383,14 @@ static enum status give_rows(struct mysql_conn *c, MYSQL_STMT *stmt, const struc
     FINISH(c, mysql_stmt_store_result_start(&rc, stmt),
            mysql_stmt_store_result_cont(&rc, stmt, ready_), reason);
     if (rc != 0)
-        return judge(c, mysql_stmt_errno(stmt), reason);
+        return judge_code(c, mysql_stmt_errno(stmt), reason);
     for (;;) { /* the rows are in memory: no call waits */
         CLEANUP(arena_done) struct arena arena = {0};
         rc = mysql_stmt_fetch(stmt);
         if (rc == MYSQL_NO_DATA)
             return ST_OK;
         if (rc != 0 && rc != MYSQL_DATA_TRUNCATED)
-            return judge(c, mysql_stmt_errno(stmt), reason);
+            return judge_code(c, mysql_stmt_errno(stmt), reason);
         for (unsigned i = 0; i < columns; i++) {
             TRY(read_cell(stmt, &cells, i, q->columns[i], &arena, &values[i]));
             bytes += values[i].bytes.len;
@@ -409,14 +413,14 @@ static enum status run_stmt(struct mysql_conn *c, MYSQL_STMT *stmt, const struct
     FINISH(c, mysql_stmt_prepare_start(&rc, stmt, q->text, strlen(q->text)),
            mysql_stmt_prepare_cont(&rc, stmt, ready_), reason);
     if (rc != 0)
-        return judge(c, mysql_stmt_errno(stmt), reason);
+        return judge_code(c, mysql_stmt_errno(stmt), reason);
     if (mysql_stmt_param_count(stmt) != q->n || (q->n != 0 && mysql_stmt_bind_param(stmt, binds)))
         return lost(c, ST_BAD_GATEWAY, reason);
     FINISH(c, mysql_stmt_execute_start(&rc, stmt), mysql_stmt_execute_cont(&rc, stmt, ready_),
            reason);
     if (rc != 0)
-        return judge(c, mysql_stmt_errno(stmt), reason);
-    return q->row != NULL ? give_rows(c, stmt, q, reason) : ST_OK;
+        return judge_code(c, mysql_stmt_errno(stmt), reason);
+    return q->row != NULL ? give_stored(c, stmt, q, reason) : ST_OK;
 }
 
 static enum status close_stmt(struct mysql_conn *c, MYSQL_STMT *stmt, struct reason *reason)

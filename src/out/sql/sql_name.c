@@ -93,7 +93,8 @@ static bool is_plain(const char *text)
 }
 
 /* Put user name and password in the places of the slots. */
-static enum status fill(struct parse *p, const char *text, const char **ret, bool *ret_password)
+static enum status fill_slots(struct parse *p, const char *text, const char **ret,
+                              bool *ret_password)
 {
     CLEANUP(buf_done) struct buf out = {0};
     *ret_password = strstr(text, PASSWORD_SLOT) != NULL;
@@ -118,7 +119,7 @@ static enum status take_user(struct parse *p, const char *text)
     bool password;
     if (strstr(text, USER_SLOT) == NULL)
         return refuse(p, "write {{username}} in place of the user, and give the field username");
-    TRY(fill(p, text, &p->out->user, &password));
+    TRY(fill_slots(p, text, &p->out->user, &password));
     return password ? refuse(p, "the slot {{password}} stands for the password alone") : ST_OK;
 }
 
@@ -166,8 +167,9 @@ static enum status take_port(struct parse *p, const char *text)
 static enum status take_file(struct parse *p, const char *name, const char *path, const char **ret)
 {
     if (!sql_file_is_allowed(path))
-        return refuse(p, "%s: files must lie below a directory of stores { file_directories } of "
-                         "the configuration; certificates of authorities can stand in tls_ca",
+        return refuse(p,
+                      "%s: files must lie below a directory of stores { file_directories } of "
+                      "the configuration; certificates of authorities can stand in tls_ca",
                       name);
     *ret = path;
     return ST_OK;
@@ -181,12 +183,19 @@ static enum status take_ms(struct parse *p, const char *name, int64_t ms)
     return ST_OK;
 }
 
+static enum status take_seconds(struct parse *p, const char *name, const char *value)
+{
+    int64_t s = 0;
+    if (text_seconds_parse(bytes_str(value), &s) != ST_OK)
+        return refuse(p, "%s: whole seconds are expected", name);
+    return take_ms(p, name, 1000 * MIN(s, INT64_C(3600)));
+}
+
 static const struct {
     const char *name;
     enum sql_tls tls;
-} sslmodes[] = {{"disable", SQL_TLS_OFF},   {"allow", SQL_TLS_PREFER},
-                {"prefer", SQL_TLS_PREFER}, {"require", SQL_TLS_ANY},
-                {"verify-ca", SQL_TLS_CA},  {"verify-full", SQL_TLS_FULL}};
+} sslmodes[] = {{"disable", SQL_TLS_OFF}, {"allow", SQL_TLS_PREFER}, {"prefer", SQL_TLS_PREFER},
+                {"require", SQL_TLS_ANY}, {"verify-ca", SQL_TLS_CA}, {"verify-full", SQL_TLS_FULL}};
 
 static enum status take_sslmode(struct parse *p, const char *value)
 {
@@ -227,15 +236,29 @@ static bool is_one_of(const char *name, const char *const *names, size_t n)
 static enum status take_postgres(struct parse *p, const char *name, const char *value)
 {
     static const char *const refused[] = {
-        "hostaddr",   "service",     "servicefile", "passfile",  "requirepeer", "gssencmode",
-        "krbsrvname", "gsslib",      "replication", "sslcrldir", "sslpassword", "ssl",
+        "hostaddr",   "service",       "servicefile",   "passfile",    "requirepeer", "gssencmode",
+        "krbsrvname", "gsslib",        "replication",   "sslcrldir",   "sslpassword", "ssl",
         "requiressl", "sslkeylogfile", "gssdelegation", "oauth_issuer"};
-    static const char *const ignored[] = {
-        "client_encoding", "fallback_application_name", "sslsni", "sslcompression", "parseTime",
-        "keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count",
-        "tcp_user_timeout", "channel_binding", "target_session_attrs", "ssl_min_protocol_version",
-        "ssl_max_protocol_version", "binary_parameters", "require_auth", "load_balance_hosts",
-        "sslcertmode", "sslnegotiation", "disable_prepared_binary_result"};
+    static const char *const ignored[] = {"client_encoding",
+                                          "fallback_application_name",
+                                          "sslsni",
+                                          "sslcompression",
+                                          "parseTime",
+                                          "keepalives",
+                                          "keepalives_idle",
+                                          "keepalives_interval",
+                                          "keepalives_count",
+                                          "tcp_user_timeout",
+                                          "channel_binding",
+                                          "target_session_attrs",
+                                          "ssl_min_protocol_version",
+                                          "ssl_max_protocol_version",
+                                          "binary_parameters",
+                                          "require_auth",
+                                          "load_balance_hosts",
+                                          "sslcertmode",
+                                          "sslnegotiation",
+                                          "disable_prepared_binary_result"};
     struct sql_name *out = p->out;
     if (!is_plain(value))
         return refuse(p, "it contains a control character");
@@ -268,7 +291,7 @@ static enum status take_postgres(struct parse *p, const char *name, const char *
     if (strcmp(name, "sslcrl") == 0)
         return take_file(p, name, value, &out->crl_file);
     if (strcmp(name, "connect_timeout") == 0)
-        return take_ms(p, name, 1000 * (int64_t)atoi(value));
+        return take_seconds(p, name, value);
     if (strcmp(name, "application_name") == 0) {
         out->application = value;
         return ST_OK;
@@ -300,19 +323,29 @@ static enum status take_tls(struct parse *p, const char *value)
 
 static enum status take_mysql(struct parse *p, const char *name, const char *value)
 {
-    static const char *const unsafe[] = {"allowAllFiles", "allowCleartextPasswords",
+    static const char *const unsafe[] = {"allowAllFiles",     "allowCleartextPasswords",
                                          "allowOldPasswords", "multiStatements",
-                                         "clientFoundRows", "allowFallbackToPlaintext"};
-    static const char *const ignored[] = {
-        "parseTime", "loc", "charset", "collation", "interpolateParams", "maxAllowedPacket",
-        "allowNativePasswords", "checkConnLiveness", "columnsWithAlias", "rejectReadOnly",
-        "readTimeout", "writeTimeout", "connectionAttributes", "timeTruncate", "compress"};
+                                         "clientFoundRows",   "allowFallbackToPlaintext"};
+    static const char *const ignored[] = {"parseTime",
+                                          "loc",
+                                          "charset",
+                                          "collation",
+                                          "interpolateParams",
+                                          "maxAllowedPacket",
+                                          "allowNativePasswords",
+                                          "checkConnLiveness",
+                                          "columnsWithAlias",
+                                          "rejectReadOnly",
+                                          "readTimeout",
+                                          "writeTimeout",
+                                          "connectionAttributes",
+                                          "timeTruncate",
+                                          "compress"};
     int64_t ns;
     if (!is_plain(value))
         return refuse(p, "it contains a control character");
     if (is_one_of(name, unsafe, ARRAY_LEN(unsafe)))
-        return strcmp(value, "false") == 0 ? ST_OK
-                                           : refuse(p, "the parameter %s is refused", name);
+        return strcmp(value, "false") == 0 ? ST_OK : refuse(p, "the parameter %s is refused", name);
     if (is_one_of(name, ignored, ARRAY_LEN(ignored)))
         return ST_OK;
     if (strcmp(name, "tls") == 0)
@@ -457,7 +490,7 @@ static const char *skip_blanks(const char *text)
 
 /* A value of a keyword: to the next blank, or in single quotes; '\' takes the next byte as it is.
  */
-static enum status read_value(struct parse *p, const char **at, const char **ret)
+static enum status read_keyword_value(struct parse *p, const char **at, const char **ret)
 {
     CLEANUP(buf_done) struct buf value = {0};
     const char *c = *at;
@@ -492,7 +525,7 @@ static enum status parse_keywords(struct parse *p, const char *text)
         if (++n > SQL_PAIRS_MAX)
             return refuse(p, "%d parameters at most", SQL_PAIRS_MAX);
         text = skip_blanks(text + 1);
-        TRY(read_value(p, &text, &value));
+        TRY(read_keyword_value(p, &text, &value));
         TRY(take(p, name, value));
     }
     return ST_OK;

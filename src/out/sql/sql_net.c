@@ -114,7 +114,7 @@ int sql_memory_file(const char *content, char ret_path[64])
     while (fd >= 0 && done < len) {
         ssize_t n = write(fd, content + done, len - done);
         if (n <= 0) {
-            (void)close(fd); /* nobody has seen it */
+            (void)close(fd); /* no library has seen it */
             return -1;
         }
         done += (size_t)n;

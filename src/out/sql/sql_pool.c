@@ -43,17 +43,17 @@ static unsigned n_threads; /* of all pools, and the clock */
 static bool begun, stopping, clock_runs;
 static int stop_event = -1;
 
-static void begin(void)
+static void begin_pools(void)
 {
     pthread_condattr_t attr;
     if (begun)
         return;
     begun = true;
     (void)pthread_condattr_init(&attr);                      /* cannot fail here */
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* likewise */
-    (void)pthread_cond_init(&clock_wake, &attr);             /* likewise */
-    (void)pthread_cond_init(&gone, &attr);                   /* likewise */
-    (void)pthread_condattr_destroy(&attr);                   /* likewise */
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* cannot fail here */
+    (void)pthread_cond_init(&clock_wake, &attr);             /* cannot fail here */
+    (void)pthread_cond_init(&gone, &attr);                   /* cannot fail here */
+    (void)pthread_condattr_destroy(&attr);                   /* cannot fail here */
     stop_event = eventfd(0, EFD_CLOEXEC);
     sql_set_stop(stop_event); /* -1: a wait ends by its deadline */
 }
@@ -88,7 +88,7 @@ static void pool_free(struct pool *pool)
     wipe_free(pool->username);
     wipe_free(pool->password);
     wipe_free(pool->tls_ca);
-    (void)pthread_cond_destroy(&pool->wake); /* nobody waits */
+    (void)pthread_cond_destroy(&pool->wake); /* no thread waits */
     mem_free(pool);
 }
 
@@ -122,9 +122,9 @@ static struct pool *pool_new(const char *name, const char *label, const struct o
     list_init(&pool->link);
     list_init(&pool->jobs);
     (void)pthread_condattr_init(&attr);                      /* cannot fail here */
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* likewise */
-    (void)pthread_cond_init(&pool->wake, &attr);             /* likewise */
-    (void)pthread_condattr_destroy(&attr);                   /* likewise */
+    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* cannot fail here */
+    (void)pthread_cond_init(&pool->wake, &attr);             /* cannot fail here */
+    (void)pthread_condattr_destroy(&attr);                   /* cannot fail here */
     pool->name = mem_strdup(name);
     pool->label = mem_strdup(label);
     pool->text = mem_strdup(t->text);
@@ -132,18 +132,19 @@ static struct pool *pool_new(const char *name, const char *label, const struct o
     pool->password = mem_strdup(t->password);
     pool->tls_ca = mem_strdup(t->tls_ca);
     pool->limits = *limits;
-    pool->target = (struct out_sql_target){
-        t->driver, pool->text, pool->username, pool->password, pool->tls_ca};
-    if (pool->name != NULL && pool->label != NULL && pool->text != NULL &&
-        pool->username != NULL && pool->password != NULL && pool->tls_ca != NULL)
+    pool->target = (struct out_sql_target){t->driver, pool->text, pool->username, pool->password,
+                                           pool->tls_ca};
+    if (pool->name != NULL && pool->label != NULL && pool->text != NULL && pool->username != NULL &&
+        pool->password != NULL && pool->tls_ca != NULL)
         return pool;
     pool_free(pool);
     return NULL;
 }
 
 /* With the lock. NULL: no memory. */
-static struct pool *find(const char *name, const char *label, const struct out_sql_target *target,
-                         const struct out_sql_limits *limits)
+static struct pool *find_pool(const char *name, const char *label,
+                              const struct out_sql_target *target,
+                              const struct out_sql_limits *limits)
 {
     for (struct list *l = pools.next; l != &pools; l = l->next) {
         struct pool *pool = CONTAINER_OF(l, struct pool, link);
@@ -210,10 +211,10 @@ static bool reach(struct pool *pool, struct out_sql_conn **conn)
         if (stopping || (pool->closing && list_empty(&pool->jobs)))
             break;
         if (pool->open && !prober && pool->probing)
-            break; /* another thread tries */
+            break;                         /* another thread tries */
         (void)pthread_mutex_unlock(&lock); /* cannot fail */
-        enum status st = sql_connect(&pool->target, out_sql_now_ms() + OUT_SQL_CONNECT_MS, conn,
-                                     &why);
+        enum status st =
+            sql_connect(&pool->target, out_sql_now_ms() + OUT_SQL_CONNECT_MS, conn, &why);
         if (st == ST_NOMEM)
             reason_set(&why, "this node has no memory left");
         (void)pthread_mutex_lock(&lock); /* cannot fail */
@@ -237,8 +238,8 @@ static bool reach(struct pool *pool, struct out_sql_conn **conn)
     return *conn != NULL;
 }
 
-/* Wait for a job. NULL: the thread ends; or the idle connection is dead, which makes it `broken`, and
- * the jobs stay in the queue. With the lock. */
+/* Wait for a job. NULL: the thread ends; or the idle connection is dead, which makes it `broken`,
+ * and the jobs stay in the queue. With the lock. */
 static struct out_sql_job *next_job(struct pool *pool, struct out_sql_conn *conn, bool was_idle)
 {
     uint64_t lifetime_ms = 1000 * (uint64_t)pool->limits.lifetime_s;
@@ -246,8 +247,7 @@ static struct out_sql_job *next_job(struct pool *pool, struct out_sql_conn *conn
         uint64_t now = out_sql_now_ms();
         bool old = lifetime_ms != 0 && now - conn->made_ms >= lifetime_ms;
         bool unused = now - pool->used_ms >= OUT_SQL_UNUSED_MS;
-        if (stopping || pool->closing || old || unused ||
-            pool->n_idle >= pool->limits.max_idle)
+        if (stopping || pool->closing || old || unused || pool->n_idle >= pool->limits.max_idle)
             return NULL;
         pool->n_idle++;
         wait_ms(&pool->wake, 1000);
@@ -292,7 +292,7 @@ static void count(struct pool *pool, const struct out_sql_job *job, uint64_t beg
     pool->worked_ms += out_sql_now_ms() - began_ms;
 }
 
-static void work(struct pool *pool)
+static void work_on(struct pool *pool)
 {
     struct out_sql_conn *conn = NULL;
     struct out_sql_job *job;
@@ -321,7 +321,7 @@ static void work(struct pool *pool)
         }
         pool->n_ready--;
         if (conn != NULL && !conn->broken)
-            break; /* there is nothing to do */
+            break;                         /* there is nothing to do */
         (void)pthread_mutex_unlock(&lock); /* cannot fail */
         sql_close(conn);
         conn = NULL;
@@ -340,7 +340,7 @@ static void *pool_main(void *ctx)
     list_init(&left);
     (void)pthread_setname_np(pthread_self(), "sql"); /* for people */
     (void)pthread_mutex_lock(&lock);                 /* cannot fail */
-    work(pool);
+    work_on(pool);
     pool->n_threads--;
     if (pool->n_threads == 0 && !list_empty(&pool->jobs)) {
         take_jobs(pool, &left);
@@ -393,7 +393,7 @@ static bool take_late(struct list *late)
     return waits;
 }
 
-/* Retire pools without threads that nobody uses. With the lock. */
+/* Retire pools without threads that no request uses. With the lock. */
 static void sweep(void)
 {
     uint64_t now = out_sql_now_ms();
@@ -463,8 +463,8 @@ void out_sql_submit(const char *name, const char *label, const struct out_sql_ta
     job->since_ms = out_sql_now_ms();
     job->status = ST_BAD_GATEWAY;
     (void)pthread_mutex_lock(&lock); /* cannot fail */
-    begin();
-    struct pool *pool = find(name, label, target, limits);
+    begin_pools();
+    struct pool *pool = find_pool(name, label, target, limits);
     if (pool != NULL) {
         pool->used_ms = job->since_ms;
         why = enqueue(pool, job);
@@ -496,8 +496,8 @@ void out_sql_stop(void)
     (void)pthread_mutex_unlock(&lock); /* cannot fail */
 }
 
-static void put_all(struct metric_out *out, const char *name, enum metric_kind kind,
-                    const char *help, uint64_t (*value)(const struct pool *pool), bool millis)
+static void put_pools(struct metric_out *out, const char *name, enum metric_kind kind,
+                      const char *help, uint64_t (*value)(const struct pool *pool), bool millis)
 {
     char labels[LABEL_MAX + 16];
     metric_start(out, name, kind, help);
@@ -546,27 +546,26 @@ static uint64_t worked(const struct pool *p)
     return p->worked_ms;
 }
 
-
 void out_sql_metrics(struct metric_out *out)
 {
     (void)pthread_mutex_lock(&lock); /* cannot fail */
     if (!list_empty(&pools)) {
-        put_all(out, "holdfast_store_requests_total", METRIC_COUNTER,
-                "Requests that a database of tokens has served for this node.", jobs_done, false);
-        put_all(out, "holdfast_store_failures_total", METRIC_COUNTER,
-                "Requests to a database of tokens that failed.", jobs_failed, false);
-        put_all(out, "holdfast_store_waiting", METRIC_GAUGE,
-                "Requests that wait for a connection to a database of tokens.", jobs_waiting,
-                false);
-        put_all(out, "holdfast_store_connections", METRIC_GAUGE,
-                "Open connections to a database of tokens.", connections, false);
-        put_all(out, "holdfast_store_down", METRIC_GAUGE,
-                "1 while a database of tokens cannot be reached.", is_down, false);
-        put_all(out, "holdfast_store_wait_seconds_total", METRIC_COUNTER,
-                "Time that requests waited for a connection to a database of tokens.", waited,
-                true);
-        put_all(out, "holdfast_store_work_seconds_total", METRIC_COUNTER,
-                "Time that a database of tokens took for requests.", worked, true);
+        put_pools(out, "holdfast_store_requests_total", METRIC_COUNTER,
+                  "Requests that a database of tokens has served for this node.", jobs_done, false);
+        put_pools(out, "holdfast_store_failures_total", METRIC_COUNTER,
+                  "Requests to a database of tokens that failed.", jobs_failed, false);
+        put_pools(out, "holdfast_store_waiting", METRIC_GAUGE,
+                  "Requests that wait for a connection to a database of tokens.", jobs_waiting,
+                  false);
+        put_pools(out, "holdfast_store_connections", METRIC_GAUGE,
+                  "Open connections to a database of tokens.", connections, false);
+        put_pools(out, "holdfast_store_down", METRIC_GAUGE,
+                  "1 while a database of tokens cannot be reached.", is_down, false);
+        put_pools(out, "holdfast_store_wait_seconds_total", METRIC_COUNTER,
+                  "Time that requests waited for a connection to a database of tokens.", waited,
+                  true);
+        put_pools(out, "holdfast_store_work_seconds_total", METRIC_COUNTER,
+                  "Time that a database of tokens took for requests.", worked, true);
     }
     (void)pthread_mutex_unlock(&lock); /* cannot fail */
 }

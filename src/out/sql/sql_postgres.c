@@ -23,8 +23,8 @@ static struct postgres *of(struct out_sql_conn *conn)
     return CONTAINER_OF(conn, struct postgres, conn);
 }
 
-/* What the server's SQLSTATE means to an operator. The server's own text is never shown. */
-static void explain(const char *state, struct reason *reason)
+/* The meaning of the server's SQLSTATE to an operator. The server's own text is never shown. */
+static void explain_state(const char *state, struct reason *reason)
 {
     static const struct {
         const char *prefix, *text;
@@ -51,7 +51,8 @@ static void explain(const char *state, struct reason *reason)
             reason_set(reason, "%s (SQLSTATE %s)", known[i].text, safe);
             return;
         }
-    reason_set(reason, "it replied with an error (SQLSTATE %s)", safe[0] != '\0' ? safe : "unknown");
+    reason_set(reason, "it replied with an error (SQLSTATE %s)",
+               safe[0] != '\0' ? safe : "unknown");
 }
 
 struct options {
@@ -68,11 +69,13 @@ static void set(struct options *o, const char *name, const char *value)
     o->values[o->n++] = value;
 }
 
-static void set_tls(const struct sql_try *t, struct options *o, const char *ca_path)
+static void set_sslmode(const struct sql_try *t, struct options *o, const char *ca_path)
 {
-    static const char *const modes[] = {
-        [SQL_TLS_OFF] = "disable", [SQL_TLS_PREFER] = "prefer", [SQL_TLS_ANY] = "require",
-        [SQL_TLS_CA] = "verify-ca", [SQL_TLS_FULL] = "verify-full"};
+    static const char *const modes[] = {[SQL_TLS_OFF] = "disable",
+                                        [SQL_TLS_PREFER] = "prefer",
+                                        [SQL_TLS_ANY] = "require",
+                                        [SQL_TLS_CA] = "verify-ca",
+                                        [SQL_TLS_FULL] = "verify-full"};
     enum sql_tls tls = t->name->tls;
     bool own = ca_path != NULL || t->name->root_file != NULL;
     if (t->ip == NULL)
@@ -92,7 +95,7 @@ static void set_tls(const struct sql_try *t, struct options *o, const char *ca_p
     set(o, "ssl_min_protocol_version", "TLSv1.2");
 }
 
-static PGconn *start(const struct sql_try *t, const char *ca_path)
+static PGconn *start_connect(const struct sql_try *t, const char *ca_path)
 {
     char address[IP_PORT_TEXT] = "", port[8];
     struct options o = {.n = 0};
@@ -115,7 +118,7 @@ static PGconn *start(const struct sql_try *t, const char *ca_path)
     set(&o, "client_encoding", "UTF8");
     set(&o, "gssencmode", "disable");
     set(&o, "passfile", "/nonexistent/pgpass");
-    set_tls(t, &o, ca_path);
+    set_sslmode(t, &o, ca_path);
     return PQconnectStartParams(o.names, o.values, 0);
 }
 
@@ -140,7 +143,7 @@ static enum status refuse_connect(const struct sql_try *t, PGconn *pq, enum stat
     return ST_BAD_GATEWAY;
 }
 
-static enum status handshake(const struct sql_try *t, PGconn *pq)
+static enum status poll_connect(const struct sql_try *t, PGconn *pq)
 {
     PostgresPollingStatusType next = PGRES_POLLING_WRITING;
     while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
@@ -169,13 +172,13 @@ static enum status postgres_connect(const struct sql_try *t, struct out_sql_conn
     struct postgres *c = mem_zalloc(sizeof *c);
     enum status st = c != NULL && (!own_ca || ca >= 0) ? ST_OK : ST_NOMEM;
     if (st == ST_OK) {
-        c->pq = start(t, own_ca ? path : NULL);
+        c->pq = start_connect(t, own_ca ? path : NULL);
         st = c->pq != NULL ? ST_OK : ST_NOMEM;
     }
     if (st == ST_OK && PQstatus(c->pq) == CONNECTION_BAD)
         st = ST_BAD_GATEWAY;
     if (st == ST_OK)
-        st = handshake(t, c->pq);
+        st = poll_connect(t, c->pq);
     if (st == ST_OK && PQsetnonblocking(c->pq, 1) != 0)
         st = ST_BAD_GATEWAY;
     if (ca >= 0)
@@ -213,9 +216,8 @@ static enum status make_params(const struct out_sql_query *q, struct arena *aren
         return ST_NOMEM;
     for (size_t i = 0; i < q->n; i++) {
         const struct out_sql_value *v = &q->values[i];
-        static const Oid types[] = {[OUT_SQL_BYTES] = OID_BYTEA,
-                                    [OUT_SQL_INT] = OID_INT8,
-                                    [OUT_SQL_UUID] = OID_UUID};
+        static const Oid types[] = {
+            [OUT_SQL_BYTES] = OID_BYTEA, [OUT_SQL_INT] = OID_INT8, [OUT_SQL_UUID] = OID_UUID};
         p->formats[i] = BINARY;
         p->types[i] = types[v->kind];
         if (v->is_null)
@@ -244,7 +246,7 @@ static enum status broken(struct postgres *c, enum status st, struct reason *rea
     return st == ST_NOMEM || st == ST_CLOSED ? st : ST_BAD_GATEWAY;
 }
 
-static enum status flush(struct postgres *c)
+static enum status flush_output(struct postgres *c)
 {
     for (;;) {
         int left = PQflush(c->pq);
@@ -287,8 +289,8 @@ static enum status read_int(const PGresult *r, int row, int column, int64_t *ret
     return ST_OK;
 }
 
-static enum status give_rows(const struct out_sql_query *q, const PGresult *r, size_t *bytes,
-                             struct reason *reason)
+static enum status give_tuples(const struct out_sql_query *q, const PGresult *r, size_t *bytes,
+                               struct reason *reason)
 {
     struct out_sql_value values[16];
     int columns = (int)strlen(q->columns);
@@ -302,8 +304,7 @@ static enum status give_rows(const struct out_sql_query *q, const PGresult *r, s
             struct out_sql_value *v = &values[i];
             size_t len = (size_t)PQgetlength(r, row, i);
             *bytes += len;
-            *v = (struct out_sql_value){.kind =
-                                            q->columns[i] == 'i' ? OUT_SQL_INT : OUT_SQL_BYTES,
+            *v = (struct out_sql_value){.kind = q->columns[i] == 'i' ? OUT_SQL_INT : OUT_SQL_BYTES,
                                         .is_null = PQgetisnull(r, row, i) != 0};
             if (v->is_null)
                 continue;
@@ -322,14 +323,14 @@ static enum status give_rows(const struct out_sql_query *q, const PGresult *r, s
     return ST_OK;
 }
 
-static enum status judge(const struct out_sql_query *q, const PGresult *r, size_t *bytes,
-                         struct reason *reason)
+static enum status judge_result(const struct out_sql_query *q, const PGresult *r, size_t *bytes,
+                                struct reason *reason)
 {
     const char *state;
     switch (PQresultStatus(r)) {
     case PGRES_COMMAND_OK: return ST_OK;
     case PGRES_SINGLE_TUPLE:
-    case PGRES_TUPLES_OK: return q->row != NULL ? give_rows(q, r, bytes, reason) : ST_OK;
+    case PGRES_TUPLES_OK: return q->row != NULL ? give_tuples(q, r, bytes, reason) : ST_OK;
     default: break;
     }
     state = PQresultErrorField(r, PG_DIAG_SQLSTATE);
@@ -337,7 +338,7 @@ static enum status judge(const struct out_sql_query *q, const PGresult *r, size_
         reason_set(reason, "the statement met others again and again");
         return ST_CONFLICT;
     }
-    explain(state, reason);
+    explain_state(state, reason);
     return ST_BAD_GATEWAY;
 }
 
@@ -353,7 +354,7 @@ static enum status run_all(struct postgres *c, const struct out_sql_query *q, st
         if (r == NULL)
             break;
         if (verdict == ST_OK)
-            verdict = judge(q, r, &bytes, reason);
+            verdict = judge_result(q, r, &bytes, reason);
         PQclear(r);
     }
     if (PQstatus(c->pq) == CONNECTION_BAD)
@@ -377,7 +378,7 @@ static enum status postgres_run(struct out_sql_conn *conn, const struct out_sql_
         return broken(c, ST_BAD_GATEWAY, reason);
     if (q->row != NULL)
         (void)PQsetSingleRowMode(c->pq); /* only saves memory */
-    enum status st = flush(c);
+    enum status st = flush_output(c);
     return st == ST_OK ? run_all(c, q, reason) : broken(c, st, reason);
 }
 

@@ -25,9 +25,11 @@ static const struct out_sql_policy nothing;
 static enum status parse(const struct row *row, struct arena *arena, struct sql_name *name,
                          struct reason *why)
 {
-    const struct out_sql_target target = {
-        .driver = row->driver, .text = row->text, .username = USER, .password = PASSWORD,
-        .tls_ca = ""};
+    const struct out_sql_target target = {.driver = row->driver,
+                                          .text = row->text,
+                                          .username = USER,
+                                          .password = PASSWORD,
+                                          .tls_ca = ""};
     return sql_name_parse(&target, arena, name, why);
 }
 
@@ -68,17 +70,21 @@ static void urls_of_libpq_are_read(void **ctx)
     (void)ctx; /* stateless */
     static const struct row rows[] = {
         {PG, "postgres://" SLOTS "db.example:5433/vault", "db.example", 5433, "vault", 0, NULL},
-        {PG, "postgresql://" SLOTS "db/vault?sslmode=require", "db", 5432, "vault", SQL_TLS_ANY, NULL},
+        {PG, "postgresql://" SLOTS "db/vault?sslmode=require", "db", 5432, "vault", SQL_TLS_ANY,
+         NULL},
         {PG, "postgresql://db", "db", 5432, NULL, 0, NULL},
         {PG, "postgresql:///vault", "localhost", 5432, "vault", 0, NULL},
         {PG, "postgresql://" SLOTS "[fd00::1]:6000/a%20b", "fd00::1", 6000, "a b", 0, NULL},
-        {PG, "postgresql://{{username}}@tenant:{{password}}@db/d", "db", 5432, "d", 0, USER "@tenant"},
+        {PG, "postgresql://{{username}}@tenant:{{password}}@db/d", "db", 5432, "d", 0,
+         USER "@tenant"},
         {PG, "postgres://db/d?sslmode=disable&application_name=x&search_path=a,b", "db", 5432, "d",
          SQL_TLS_OFF, NULL},
         {PG, "postgres://db/d?sslmode=verify-full&connect_timeout=1", "db", 5432, "d", SQL_TLS_FULL,
          NULL},
-        {PG, "postgres://db/d?sslmode=verify-ca&sslrootcert=system", "db", 5432, "d", SQL_TLS_CA, NULL},
-        {PG, "postgres://db/d?user={{username}}&password={{password}}&port=99", "db", 99, "d", 0, NULL},
+        {PG, "postgres://db/d?sslmode=verify-ca&sslrootcert=system", "db", 5432, "d", SQL_TLS_CA,
+         NULL},
+        {PG, "postgres://db/d?user={{username}}&password={{password}}&port=99", "db", 99, "d", 0,
+         NULL},
     };
     out_sql_set_policy(&nothing);
     check(rows, ARRAY_LEN(rows));
@@ -88,10 +94,12 @@ static void keywords_of_libpq_are_read(void **ctx)
 {
     (void)ctx; /* stateless */
     static const struct row rows[] = {
-        {PG, "host=db port=1 dbname=vault user={{username}} password={{password}}", "db", 1, "vault", 0,
+        {PG, "host=db port=1 dbname=vault user={{username}} password={{password}}", "db", 1,
+         "vault", 0, NULL},
+        {PG, " host = 'db'  dbname='a b\\'c' sslmode=prefer ", "db", 5432, "a b'c", SQL_TLS_PREFER,
          NULL},
-        {PG, " host = 'db'  dbname='a b\\'c' sslmode=prefer ", "db", 5432, "a b'c", SQL_TLS_PREFER, NULL},
-        {PG, "dbname=d user='{{username}}' password='{{password}}'", "localhost", 5432, "d", 0, NULL},
+        {PG, "dbname=d user='{{username}}' password='{{password}}'", "localhost", 5432, "d", 0,
+         NULL},
         {PG, "", "localhost", 5432, NULL, 0, NULL},
     };
     check(rows, ARRAY_LEN(rows));
@@ -106,8 +114,8 @@ static void names_of_go_s_driver_are_read(void **ctx)
         {MY, SLOTS "tcp([::1]:1)/vault?tls=skip-verify", "::1", 1, "vault", SQL_TLS_ANY, NULL},
         {MY, SLOTS "tcp/vault?tls=false", "localhost", 3306, "vault", SQL_TLS_OFF, NULL},
         {MY, SLOTS "/vault?tls=preferred", "localhost", 3306, "vault", SQL_TLS_PREFER, NULL},
-        {MY, "{{username}}@host:{{password}}@tcp(db)/v?multiStatements=false&loc=Local", "db", 3306, "v",
-         0, USER "@host"},
+        {MY, "{{username}}@host:{{password}}@tcp(db)/v?multiStatements=false&loc=Local", "db", 3306,
+         "v", 0, USER "@host"},
         {MY, "tcp(db)/v?charset=utf8&collation=x", "db", 3306, "v", 0, NULL},
     };
     check(rows, ARRAY_LEN(rows));
@@ -126,7 +134,8 @@ static void what_reaches_files_sockets_or_other_hosts_is_refused(void **ctx)
         {PG, "postgres://%2Frun%2Fpostgresql/d", NULL, 0, "sockets are refused", 0, NULL},
         {PG, "postgres://db/d?host=/run", NULL, 0, "sockets are refused", 0, NULL},
         {PG, "host=a,b", NULL, 0, "one host", 0, NULL},
-        {PG, "host=db sslrootcert=/etc/passwd", NULL, 0, "sslrootcert: files must lie below", 0, NULL},
+        {PG, "host=db sslrootcert=/etc/passwd", NULL, 0, "sslrootcert: files must lie below", 0,
+         NULL},
         {PG, "host=db sslkey=/etc/shadow sslcert=/etc/x", NULL, 0, "files must lie below", 0, NULL},
         {PG, "postgres://u:clear-text@db/d", NULL, 0, "write {{username}}", 0, NULL},
         {PG, "postgres://{{username}}:clear-text@db/d", NULL, 0, "write {{password}}", 0, NULL},
@@ -176,7 +185,8 @@ static void the_configuration_allows_sockets_and_files_below_its_folders(void **
     static const struct row files[] = {
         {PG, "host=db dbname=d sslrootcert=/etc/holdfast/db/ca.pem", "db", 5432, "d", 0, NULL},
         {PG, "host=db sslrootcert=/etc/holdfast/db/../x", NULL, 0, "files must lie below", 0, NULL},
-        {PG, "host=db sslrootcert=/etc/holdfast/dbx/ca.pem", NULL, 0, "files must lie below", 0, NULL},
+        {PG, "host=db sslrootcert=/etc/holdfast/dbx/ca.pem", NULL, 0, "files must lie below", 0,
+         NULL},
         {PG, "host=db sslrootcert=/etc/holdfast/db/", NULL, 0, "files must lie below", 0, NULL},
         {PG, "host=db sslcert=/etc/holdfast/db/c.pem", NULL, 0, "given together", 0, NULL},
     };
@@ -217,8 +227,8 @@ static void drivers_are_known_by_name(void **ctx)
 static void each_failed_allocation_is_reported(void **ctx)
 {
     (void)ctx; /* stateless */
-    static const struct row row = {PG, "postgres://" SLOTS "db/vault?search_path=a", "db", 5432,
-                                   "vault", 0, NULL};
+    static const struct row row = {
+        PG, "postgres://" SLOTS "db/vault?search_path=a", "db", 5432, "vault", 0, NULL};
     for (uint64_t n = 1;; n++) {
         struct arena arena = {0};
         struct reason why = {""};
