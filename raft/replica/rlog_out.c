@@ -100,7 +100,8 @@ static void out_state(void *ctx)
         rlog_clock_lead(r);
     if (leads != r->led) {
         r->led = leads;
-        trace(TRACE_INFO, "raft", leads ? "leads term %llu" : "follows in term %llu",
+        trace(TRACE_INFO, "raft",
+              leads ? "became leader (term %llu)" : "is no longer the leader (term %llu)",
               (unsigned long long)r->core.term);
         rlog_proposals_leadership(r);
     }

@@ -386,8 +386,8 @@ static enum status dump_archive(const struct dump *d, struct fs_file *file, bool
             (unsigned long long)f->version);
     if (st == ST_OK)
         say(d,
-            "whole: %llu keys, %llu bytes of content; whether it was sealed by the root key, "
-            "a cluster alone can tell",
+            "whole: %llu keys, %llu bytes of content; only a cluster can check which root key "
+            "sealed it",
             (unsigned long long)found->n_keys, (unsigned long long)found->state_bytes);
     else
         say(d, "damaged: %s", why.text[0] != '\0' ? why.text : status_text(st));

@@ -183,13 +183,64 @@ static bool set_timeout(struct cli *cli, const char *value)
     return true;
 }
 
-static bool read_settings(struct cli *cli)
+const char *cli_next_node(struct arena *arena, const char **at)
+{
+    *at += strspn(*at, ", ");
+    size_t len = strcspn(*at, ", ");
+    const char *node = len != 0 ? arena_str(arena, bytes_of(*at, len)) : NULL;
+    *at += len;
+    return node;
+}
+
+bool cli_names_node(const char *nodes, const char *address)
+{
+    size_t len = strlen(address);
+    for (const char *at = nodes; at != NULL && *at != '\0'; at += strcspn(at, ", ")) {
+        at += strspn(at, ", ");
+        if (len != 0 && strcspn(at, ", ") == len && memcmp(at, address, len) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a command is about the node that is asked: the reply of another would mislead, and an act
+ * would hit another node or, in disaster recovery, another cluster. */
+static bool is_about_node(const struct cli_command *command)
+{
+    static const char *const words[] = {"status", "init", "monitor", "operator"};
+    for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+        size_t len = strlen(words[i]);
+        if (strncmp(command->name, words[i], len) == 0 && strchr(" ", command->name[len]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* The other nodes of the cluster. An address that is not among them may be of another cluster, and
+ * one that a flag gives is meant alone. */
+static void set_nodes(struct cli *cli)
+{
+    const char *nodes = getenv(cli_dialect_of(cli->command)->nodes);
+    bool meant = cli_text(cli, "address") != NULL || cli_text(cli, "http-addr") != NULL;
+    if (nodes != NULL && cli->address == NULL)
+        cli->address = cli_next_node(&cli->arena, &(const char *){nodes});
+    if (cli->address == NULL)
+        cli->address = CLI_DEFAULT_ADDRESS;
+    ASSERT(cli->address != NULL && cli->nodes == NULL);
+    if (!meant && cli_names_node(nodes, cli->address) && !is_about_node(cli->command))
+        cli->nodes = nodes;
+}
+
+static bool configure_command(struct cli *cli)
 {
     ASSERT(!cli->command->offline);
     cli->field = cli_text(cli, "field");
-    return set_format(cli, cli_env(cli, "FORMAT")) &&
-           set_timeout(cli, cli_env(cli, "CLIENT_TIMEOUT")) &&
-           cli_dialect_of(cli->command)->configure(cli) && set_format(cli, cli_text(cli, "format"));
+    if (!set_format(cli, cli_env(cli, "FORMAT")) ||
+        !set_timeout(cli, cli_env(cli, "CLIENT_TIMEOUT")) ||
+        !cli_dialect_of(cli->command)->configure(cli))
+        return false;
+    set_nodes(cli);
+    return set_format(cli, cli_text(cli, "format"));
 }
 
 bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help)
@@ -199,7 +250,7 @@ bool cli_parse(struct cli *cli, int argc, char **argv, bool *ret_help)
         return false;
     if (*ret_help)
         return true;
-    if (!cli->command->offline && !read_settings(cli))
+    if (!cli->command->offline && !configure_command(cli))
         return false;
     ASSERT(cli->command->args_min <= cli->command->args_max);
     if (cli->n_args < cli->command->args_min)

@@ -13,7 +13,12 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 64 * 1024, HOST_MAX = 256, PORT_MAX = 8 };
+enum {
+    READ_BYTES = 64 * 1024,
+    HOST_MAX = 256,
+    PORT_MAX = 8,
+    CONNECT_MS = 5000, /* the longest wait for a connection while another node can be tried */
+};
 
 /* The parts of an address "https://host:port/prefix". */
 struct target {
@@ -90,22 +95,27 @@ static int connect_whole(int fd, const struct addrinfo *to)
     return rc;
 }
 
-static enum status dial(const struct target *t, int64_t timeout_ms, int *ret_fd,
+static int limit_waits(int fd, int64_t ms)
+{
+    struct timeval limit = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
+    ASSERT(ms > 0); /* 0 would be no limit */
+    int rc = setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    return rc != 0 ? rc : setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+static enum status dial(const struct target *t, int64_t timeout_ms, int64_t connect_ms, int *ret_fd,
                         struct reason *reason)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found = NULL;
-    struct timeval limit = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
     int rc = getaddrinfo(t->host, t->port, &hints, &found), err = 0;
-    ASSERT(timeout_ms > 0); /* 0 would be no limit */
     if (rc != 0) {
         reason_set(reason, "%s: %s", t->host, gai_strerror(rc));
         return ST_IO;
     }
     for (struct addrinfo *a = found; a != NULL; a = a->ai_next) {
         int fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
-        if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0 &&
-            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) == 0 &&
-            connect_whole(fd, a) == 0) {
+        if (fd >= 0 && limit_waits(fd, connect_ms) == 0 && connect_whole(fd, a) == 0 &&
+            limit_waits(fd, timeout_ms) == 0) {
             freeaddrinfo(found);
             *ret_fd = fd;
             return ST_OK;
@@ -319,9 +329,11 @@ static enum status exchange(struct link *l, const struct message *m, struct byte
     return sent == ST_OK || st == ST_OK ? st : sent;
 }
 
+/* *ret_alone is set to true when a connection was made: no other node may be asked then. */
 static enum status send_once(struct cli *cli, const char *address, const struct message *m,
-                             struct incoming *in, struct reason *reason)
+                             struct incoming *in, bool *ret_alone, struct reason *reason)
 {
+    int64_t connect_ms = *ret_alone ? cli->timeout_ms : MIN(cli->timeout_ms, CONNECT_MS);
     CLEANUP(link_done) struct link l = {.fd = -1};
     CLEANUP(buf_done) struct buf request = {0};
     struct target t;
@@ -330,7 +342,8 @@ static enum status send_once(struct cli *cli, const char *address, const struct 
                    t.prefix, m->path, t.v6 ? "[" : "", t.host, t.v6 ? "]" : "", t.port);
     buf_add(&request, m->tail);
     TRY(buf_status(&request));
-    TRY(dial(&t, cli->timeout_ms, &l.fd, reason));
+    TRY(dial(&t, cli->timeout_ms, connect_ms, &l.fd, reason));
+    *ret_alone = true;
     if (t.tls)
         TRY(handshake(cli, &l, &t, reason));
     return exchange(&l, m, buf_bytes(&request), in, reason);
@@ -415,10 +428,30 @@ static enum status follow(struct cli *cli, struct message *m, struct incoming *i
         reason_set(reason, "the server redirects to \"%.100s\": name that as the address", next);
         return ST_INVALID;
     }
+    bool alone = true;
     m->path = "";
     incoming_done(in);
     incoming_init(in, m->request->download, CLI_REPLY_MAX);
-    return send_once(cli, next, m, in, reason);
+    return send_once(cli, next, m, in, &alone, reason);
+}
+
+/* Send to cli->address, or to the next of cli->nodes that a connection can be made to. */
+static enum status send_to_one(struct cli *cli, const struct message *m, struct incoming *in,
+                               struct reason *reason)
+{
+    const char *first = cli->address, *at = cli->nodes, *node;
+    bool alone = !cli_names_node(cli->nodes, first);
+    enum status st = send_once(cli, first, m, in, &alone, reason);
+    while (st == ST_IO && !alone && (node = cli_next_node(&cli->arena, &at)) != NULL) {
+        if (strcmp(node, first) == 0)
+            continue;
+        cli_say("%s: trying %s\n", reason->text, node);
+        st = send_once(cli, node, m, in, &alone, reason);
+        ASSERT(alone || st != ST_OK);
+        if (alone)
+            cli->address = node;
+    }
+    return st;
 }
 
 enum status cli_send(struct cli *cli, const struct cli_request *request,
@@ -433,7 +466,7 @@ enum status cli_send(struct cli *cli, const struct cli_request *request,
     TRY(compose(cli, request, m.upload_bytes, &tail, reason));
     m.tail = buf_bytes(&tail);
     incoming_init(&in, request->download, CLI_REPLY_MAX);
-    TRY(send_once(cli, cli->address, &m, &in, reason));
+    TRY(send_to_one(cli, &m, &in, reason));
     if (in.status == 307 && in.location[0] != '\0')
         TRY(follow(cli, &m, &in, reason));
     ASSERT(incoming_over(&in));

@@ -32,10 +32,23 @@ struct nearest {
     size_t distance;
 };
 
+/* The length of the first word of `name` that `typed` does not have. */
+static size_t other_word(struct bytes typed, struct bytes name)
+{
+    size_t start = 0, end;
+    for (size_t i = 0; i < MIN(typed.len, name.len) && typed.data[i] == name.data[i]; i++)
+        if (name.data[i] == ' ')
+            start = i + 1;
+    for (end = start; end < name.len && name.data[end] != ' ';)
+        end++;
+    return end - start;
+}
+
+/* Only a slip of the fingers counts, a letter in four: "disable" must not suggest "enable". */
 static void consider(struct nearest *n, struct bytes typed, struct bytes name)
 {
     size_t d = distance(typed, name);
-    if (d <= 1 + name.len / 4 && (n->name.len == 0 || d < n->distance)) {
+    if (d <= MAX(other_word(typed, name) / 4, (size_t)1) && (n->name.len == 0 || d < n->distance)) {
         n->name = name;
         n->distance = d;
     }

@@ -38,6 +38,7 @@ struct cli {
     const struct cli_command *more; /* commands of other folders */
     unsigned n_more;
     const char *address, *token, *ca_file, *name_space, *field;
+    const char *nodes; /* URLs of the nodes of one cluster, by comma; NULL: `address` is alone */
     bool token_from_env, insecure;
     bool json;           /* -format json; false: a table */
     int64_t timeout_ms;  /* the longest wait for one send or receive */
@@ -121,7 +122,9 @@ struct cli_reply {
  * control character. A line end would begin another header. */
 NODISCARD enum status cli_add_header(struct buf *to, const char *name, const char *value,
                                      struct reason *reason);
-/* Send the request and wait for the whole reply. One redirect is followed, but not with an upload.
+/* Send the request and wait for the whole reply. If the node cannot be connected to, so that it
+ * certainly has not got the request, and cli->nodes names it, the others of cli->nodes are tried;
+ * cli->address becomes the one that replied. One redirect is followed, but not with an upload.
  * With a reason: ST_INVALID (a wrong address or header, a reply that is not HTTP), ST_IO,
  * ST_CRYPTO, ST_TIMEOUT, ST_TOO_BIG, ST_NOMEM. */
 NODISCARD enum status cli_send(struct cli *cli, const struct cli_request *request,

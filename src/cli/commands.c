@@ -18,7 +18,7 @@
     X(cli_token_commands)         \
     X(cli_lease_commands)         \
     X(cli_policy_commands)        \
-    X(cli_secrets_commands)       \
+    X(cli_mounts_commands)        \
     X(cli_audit_commands)         \
     X(cli_operator_commands)      \
     X(cli_monitor_commands)       \

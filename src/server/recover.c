@@ -69,9 +69,8 @@ static void print_facts(const struct recover *rec)
     printf("last entry  %llu of term %llu; newest term seen: %llu\n",
            (unsigned long long)s->last.index, (unsigned long long)s->last.term,
            (unsigned long long)s->term);
-    printf(
-        "committed   up to entry %llu at least; of the entries behind it the disk does not say\n",
-        (unsigned long long)s->snapshot_index);
+    printf("committed   up to entry %llu; of later entries, not known from this disk\n",
+           (unsigned long long)s->snapshot_index);
     printf("members     as entry %llu says:\n", (unsigned long long)s->conf_index);
     for (unsigned i = 0; i < s->n_members; i++) {
         const struct rlog_member *m = &s->members[i];

@@ -271,6 +271,26 @@ def test_engines_are_mounted_tuned_moved_and_unmounted(cli):
     cli("secrets", "enable", code=1)
 
 
+def test_auth_methods_are_mounted_tuned_moved_and_unmounted(cli):
+    assert "Enabled the userpass auth method at: cli-u/" in cli(
+        "auth", "enable", "-path=cli-u", "-description=people", "-max-lease-ttl=3h", "userpass").stdout
+    assert re.search(r"^cli-u/ +userpass .* people$", cli("auth", "list").stdout, re.M)
+    assert "10800" in cli("auth", "list", "-detailed").stdout
+    cli("auth", "tune", "-default-lease-ttl=1h", "-token-type=batch", "cli-u")
+    config = cli.json("auth", "list")["cli-u/"]["config"]
+    assert config["default_lease_ttl"] == 3600 and config["token_type"] == "batch"
+    cli("write", "auth/cli-u/users/ann", "password=x", "token_policies=default")
+    assert "Finished moving auth method cli-u/ to cli-v/" in cli("auth", "move", "cli-u", "cli-v").stdout
+    login = ["login", "-method=userpass", "-no-store", "username=ann", "password=x"]
+    assert cli(*login, "-path=cli-v", "-field=token").stdout.startswith("hvb.")
+    cli(*login, "-path=cli-u", code=2)
+    cli("auth", "enable", "-path=cli-v", "userpass", code=2)
+    cli("auth", "enable", "no-such-type", code=2)
+    cli("auth", "disable", "cli-v/")
+    assert "cli-v/" not in cli.json("auth", "list")
+    assert "token/" in cli.json("auth", "list")
+
+
 def test_login_keeps_the_token_for_its_owner_alone(cli, tmp_path):
     token = cli("token", "create", "-policy=default", "-field=token").stdout
     kept = tmp_path / ".holdfast-token"

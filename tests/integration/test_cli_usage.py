@@ -121,6 +121,31 @@ def test_what_cannot_be_reached_gives_2(cli, tmp_path):
         assert "timed out" in late.stderr
 
 
+def test_the_next_node_is_asked_where_one_refuses_connections(cli):
+    nodes = [UNREACHABLE, *(node.url for node in cli.cluster.nodes)]
+    gone = {"HOLDFAST_ADDR": UNREACHABLE, "HOLDFAST_NODES": ",".join(nodes)}
+    cli("write", "kv/next", "a=1", env=gone)
+    read = cli("read", "-field=a", "kv/next", env={"HOLDFAST_ADDR": "", "HOLDFAST_NODES": ", ".join(nodes)})
+    assert read.stdout.strip() == "1" and f"trying {nodes[1]}" in read.stderr
+    refused = cli("read", "kv/no", env=gone, code=2)
+    assert "No value found" in refused.stderr and nodes[2] not in refused.stderr
+    assert cli("acl", "policy", "list", env={
+        "CONSUL_HTTP_ADDR": UNREACHABLE, "HOLDFAST_REGISTRY_NODES": ",".join(nodes)}).stdout
+    # what names one node, or a node of no list, is asked of no other
+    for args, env in ((("status",), gone), (("operator", "seal"), gone), (("operator", "dr", "demote"), gone),
+                      (("read", f"-address={UNREACHABLE}", "kv/next"), gone),
+                      (("read", "kv/next"), gone | {"HOLDFAST_NODES": ",".join(nodes[1:])})):
+        said = cli(*args, env=env, code=1 if args == ("status",) else 2).stderr
+        assert "trying" not in said and UNREACHABLE in said, args
+    # a node that was connected to may have got the request
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        first = f"http://127.0.0.1:{mute.getsockname()[1]}"
+        late = cli("write", "kv/next", "a=2", code=2, env={
+            "HOLDFAST_ADDR": first, "HOLDFAST_NODES": ",".join([first, *nodes]), "HOLDFAST_CLIENT_TIMEOUT": "200ms"})
+        assert "timed out" in late.stderr and "trying" not in late.stderr
+    assert cli("read", "-field=a", "kv/next").stdout.strip() == "1"
+
+
 def test_a_token_never_leaves_tls(cli):
     own = cli.cluster.dir / "tls" / f"tls-{cli.cluster.nodes[0].name}"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -177,6 +202,7 @@ def test_every_command_has_help(cli):
     assert 'did you mean "operator unseal"?' in cli("unseal", code=1).stderr
     assert 'did you mean "read"?' in cli("raed", "secret/x", code=1).stderr
     assert "mean" not in cli("no-such-command", code=1).stderr
+    assert "mean" not in cli("operator", "reinit", code=1).stderr  # it would do something else
     assert 'unknown command "nonsense"' in cli("help", "nonsense", code=1).stderr
     assert 'unknown command "kv nonsense"' in cli("help", "kv", "nonsense", code=1).stderr
     assert "unknown flag -fromat; did you mean -format?" in cli(
@@ -428,7 +454,7 @@ def test_every_flag_in_help_is_read(anything, tmp_path, command, required):
     (tmp_path / "job").write_text("{}")
     for flag, value in flags_of(command):
         own = SPECIAL.get(flag, VALUES[value]) if flag != "-other" else f"={other}"
-        anything.dr = "primary" if command == "operator dr failback" else "disabled"
+        anything.dr = "primary" if command in ("operator dr failback", "operator dr disable") else "disabled"
         anything.seal = "static" if flag.startswith("-recovery") else "shamir"
         words = GIVEN.get(command, ["x"] * len(required))
         words = WITH.get(f"{command} {flag}", WITH.get(command, words))

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from cluster import Recoverable
+from commands import Cli
 
 DR = "/v1/sys/replication/dr"
 ATTEMPT = f"{DR}/secondary/generate-operation-token/attempt"
@@ -153,7 +154,8 @@ def test_a_secondary_ends_by_either_authority(pair_half):
         call(node, "POST", disable, {"dr_operation_token": "hvs.wrong"}, "", status=400)
         if authority == "body":
             token = operation_token(c.nodes, c.recovery_keys)
-            call(node, "POST", disable, {"dr_operation_token": token}, "")
+            said = Cli(c, c.dir)("operator", "dr", "disable", env={"HOLDFAST_DR_TOKEN": token}).stdout
+            assert "follows no primary" in said
         else:
             call(node, "POST", disable)
         await_mode(c, "disabled")
@@ -213,6 +215,9 @@ def test_a_primary_ends_and_client_tokens_count_for_nothing_on_paths_of_a_second
         told = node.call("POST", f"{DR}/secondary/{path}", {})
         assert told.status == (200 if path == "license/status" else 400), told.body
         assert node.call("POST", f"{DR}/secondary/{path}", {}, token="").status in (400, 403)
-    call(node, "POST", f"{DR}/primary/disable")
+    cli = Cli(c, c.dir)
+    assert "no secondary of this id" in cli("operator", "dr", "revoke-secondary", "nobody", code=2).stderr
+    assert "is no DR primary any more" in cli("operator", "dr", "disable").stdout
     await_mode(c, "disabled")
+    assert "no part in disaster recovery" in cli("operator", "dr", "disable", code=2).stderr
     call(node, "PUT", "/v1/kv/after", {"x": "1"}, status=204)

@@ -43,7 +43,7 @@ def test_a_node_without_its_seal_key_stays_sealed_and_says_so(sealed_node):
 
 
 def led(node):
-    return node.log_text().count("leads term")
+    return node.log_text().count("became leader (term")
 
 
 def let_lead(cluster, node, n):
@@ -96,7 +96,7 @@ def test_leadership_is_given_to_an_unsealed_node(sealed_node):
         deadline = time.monotonic() + 120
         while cluster.active() is before:
             assert time.monotonic() < deadline
-    assert "leads term" not in node.log_text().split("stays sealed")[-1]
+    assert "became leader (term" not in node.log_text().split("stays sealed")[-1]
 
 
 def test_a_node_that_hears_no_leader_is_no_performance_standby():

@@ -347,7 +347,7 @@ func (c *Cluster) Active() *Node {
 // Elections that nodes of the cluster have won so far, by their logs.
 func (c *Cluster) Elections() (count int) {
 	for _, n := range c.Nodes {
-		count += strings.Count(n.Log(), "leads term")
+		count += strings.Count(n.Log(), "became leader (term")
 	}
 	return count
 }

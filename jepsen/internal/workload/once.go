@@ -124,10 +124,10 @@ func makeOnce(c *Client, round int) (key string, uses []cluster.Request) {
 	if r == nil || r.Status != 200 || r.JSON(&made) != nil {
 		return "", nil
 	}
-	body := map[string]any{"token": made.WrapInfo.Token}
+	body := map[string]any{"token": made.WrapInfo.Token} // beside root's token, which may do that
 	return fmt.Sprintf("unwrap-%d-%d", c.ID, round), []cluster.Request{
-		{Method: "POST", Path: "/v1/sys/wrapping/unwrap", Body: body, Bare: true},
-		{Method: "POST", Path: "/v1/sys/wrapping/unwrap", Body: body, Bare: true},
+		{Method: "POST", Path: "/v1/sys/wrapping/unwrap", Token: made.WrapInfo.Token},
+		{Method: "POST", Path: "/v1/sys/wrapping/unwrap", Body: body},
 		{Method: "POST", Path: "/v1/sys/wrapping/rewrap", Body: body}}
 }
 

@@ -135,7 +135,7 @@ static void check_link(struct preflight *p)
                   "%" PRIu64 " writes are missing here, the oldest for %" PRId64 " ms",
                   l->lag.entries, l->lag.ms);
     else
-        add_check(p, "lag", GOOD, "every write that was heard of is here, up to version %" PRIu64,
+        add_check(p, "lag", GOOD, "all received writes are applied, up to version %" PRIu64,
                   l->version);
     if (l->facts.differs)
         add_check(p, "roots", FORCEABLE,

@@ -21,7 +21,7 @@ struct replication_preflight {
  * audit_table.get and token_batch_open. */
 NODISCARD enum status replication_preflight(struct req *req, const struct dr_role *role,
                                             struct bytes bearer, struct replication_preflight *ret);
-/* Whether a secondary may be promoted without force: every write that was heard of is here, the
+/* Whether a secondary may be promoted without force: all received writes are applied, the
  * roots did not differ, and the primary is silent. Two primaries lose writes. ST_BUSY with the
  * request's error; ST_NOMEM. */
 NODISCARD enum status replication_caught_up(struct req *req);

@@ -11,7 +11,7 @@ static enum status recipient_parse(struct req *req, const char *field, const cha
     struct reason reason = {{0}};
     if (bytes_has_prefix(bytes_str(key), BYTES("keybase:")))
         return req_fail(req, ST_INVALID,
-                        "%s: a key is expected; names of keybase are not resolved: send the public "
+                        "%s: a key is expected; keybase names are not looked up: send the public "
                         "key itself, in base64 or as text, as \"gpg --export\" writes it",
                         field);
     enum status st = pgp_key_parse(bytes_str(key), req->now_ms, ret, &reason);

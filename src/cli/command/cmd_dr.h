@@ -21,9 +21,11 @@ int dr_promote(struct cli *cli, const char *address, const char *authority);
 /* Print the checks of a promotion. */
 void dr_print_checks(struct cli *cli, const struct text_value *checks);
 
-/* cmd_dr_drill.c, cmd_dr_failback.c, cmd_dr_settings.c */
+/* cmd_dr_drill.c, cmd_dr_end.c, cmd_dr_failback.c, cmd_dr_settings.c */
+int cmd_dr_disable(struct cli *cli);
 int cmd_dr_drill(struct cli *cli);
 int cmd_dr_failback(struct cli *cli);
+int cmd_dr_revoke(struct cli *cli);
 int cmd_dr_settings(struct cli *cli);
 
 #endif

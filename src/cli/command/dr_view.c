@@ -177,7 +177,7 @@ static void print_link(struct cli *cli, const struct dr_view *view, struct text_
         arena_format(&cli->arena, "%" PRId64 ".%" PRId64 " s ago", heard_ms / 1000,
                      heard_ms % 1000 / 100));
     add(cli, to, "Lag",
-        entries == 0 ? "none: every write that was heard of is here"
+        entries == 0 ? "none: all received writes are applied"
                      : arena_format(&cli->arena, "%" PRId64 " writes, %" PRId64 " ms", entries,
                                     dr_view_number(view, "lag_ms")));
     add(cli, to, "Verified", verified_text(cli, dr_view_number(view, "last_verified_index")));

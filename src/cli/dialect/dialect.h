@@ -16,11 +16,12 @@ struct cli_dialect {
     const struct cli_variable *environment;
     const char *environment_note;
     unsigned n_flags, n_environment;
+    const char *nodes; /* variable: URLs of all nodes of a cluster, by comma */
     const char *table; /* the output format besides "json", as upstream's tool calls it */
     bool kept_token;   /* without another token, send the token that login kept */
 
-    /* Set cli->address, token, ca_file, insecure and name_space from environment and flags. False
-     * with a message. */
+    /* Set cli->address (NULL: none is set), token, ca_file, insecure and name_space from
+     * environment and flags. False with a message. */
     bool (*configure)(struct cli *cli);
     /* Add the headers that only this API has, with cli_add_header. */
     enum status (*headers)(struct cli *cli, const struct cli_request *request, struct buf *to,
@@ -39,5 +40,10 @@ extern const unsigned cli_n_dialects;
 
 /* The dialect in which a command makes requests. An offline command has none of its flags. */
 const struct cli_dialect *cli_dialect_of(const struct cli_command *command);
+
+/* cli_flags.c. Of texts that commas separate: the next, NULL: no more, or no memory; whether they
+ * have this one. No list has none. */
+const char *cli_next_node(struct arena *arena, const char **at);
+bool cli_names_node(const char *nodes, const char *address);
 
 #endif

@@ -13,6 +13,8 @@ static const struct cli_flag flags[] = {
 
 static const struct cli_variable environment[] = {
     {"TFE_ADDRESS", "URL of a node; else HOLDFAST_ADDR."},
+    {"HOLDFAST_NODES",
+     "URLs of all nodes, with commas: the next is asked when one refuses connections."},
     {"TFE_TOKEN", "The token; else HOLDFAST_TOKEN, else the token that login kept."},
     {"HOLDFAST_CACERT", "PEM file of the authorities to trust."},
     {"HOLDFAST_SKIP_VERIFY", "true: do not verify the server's certificate."},
@@ -31,7 +33,7 @@ static bool platform_configure(struct cli *cli)
         address = variable_of("TFE_ADDRESS");
     if (address == NULL)
         address = cli_env(cli, "ADDR");
-    cli->address = address != NULL ? address : CLI_DEFAULT_ADDRESS;
+    cli->address = address;
     cli->ca_file = ca != NULL ? ca : cli_env(cli, "CACERT");
     cli->token = variable_of("TFE_TOKEN");
     if (cli->token == NULL)
@@ -96,6 +98,7 @@ const struct cli_dialect cli_platform_dialect = {
     .n_environment = ARRAY_LEN(environment),
     .environment_note = "Commands of the platform read these variables, and "
                         "HOLDFAST_CLIENT_TIMEOUT and HOLDFAST_FORMAT:",
+    .nodes = "HOLDFAST_NODES",
     .table = "table",
     .kept_token = true,
     .configure = platform_configure,

@@ -22,6 +22,8 @@ static const struct cli_flag flags[] = {
 
 static const struct cli_variable environment[] = {
     {"CONSUL_HTTP_ADDR", "host:port or URL of a node; else HOLDFAST_ADDR."},
+    {"HOLDFAST_REGISTRY_NODES",
+     "URLs of all nodes, with commas: the next is asked when one refuses connections."},
     {"CONSUL_HTTP_SSL", "true: an address without https:// is one of TLS."},
     {"CONSUL_HTTP_SSL_VERIFY", "false: do not verify the server's certificate."},
     {"CONSUL_CACERT", "PEM file of the authorities to trust; else HOLDFAST_CACERT."},
@@ -82,12 +84,14 @@ static bool registry_configure(struct cli *cli)
         return false;
     if (variable("CONSUL_HTTP_SSL_VERIFY") != NULL)
         cli->insecure = !verify;
-    cli->address = address != NULL ? whole_address(cli, address, tls) : CLI_DEFAULT_ADDRESS;
+    cli->address = address != NULL ? whole_address(cli, address, tls) : NULL;
     cli->ca_file = setting(cli, "ca-file", "CONSUL_CACERT", "HOLDFAST_CACERT");
     cli->name_space = setting(cli, "namespace", "CONSUL_NAMESPACE", "HOLDFAST_NAMESPACE");
-    if (cli->address == NULL)
+    if (address != NULL && cli->address == NULL) {
         cli_complain("%s", status_text(ST_NOMEM));
-    return cli->address != NULL && choose_token(cli);
+        return false;
+    }
+    return choose_token(cli);
 }
 
 static enum status registry_headers(struct cli *cli, const struct cli_request *request,
@@ -122,6 +126,7 @@ const struct cli_dialect cli_registry_dialect = {
     .environment_note =
         "Commands of the registry read these variables, and HOLDFAST_CLIENT_TIMEOUT "
         "and HOLDFAST_FORMAT:",
+    .nodes = "HOLDFAST_REGISTRY_NODES",
     .table = "pretty",
     .configure = registry_configure,
     .headers = registry_headers,

@@ -16,6 +16,8 @@ static const struct cli_flag flags[] = {
 
 static const struct cli_variable environment[] = {
     {"NOMAD_ADDR", "URL of a node; else HOLDFAST_ADDR."},
+    {"HOLDFAST_SCHEDULER_NODES",
+     "URLs of all nodes, with commas: the next is asked when one refuses connections."},
     {"NOMAD_CACERT", "PEM file of the authorities to trust; else HOLDFAST_CACERT."},
     {"NOMAD_TOKEN", "The token; else HOLDFAST_TOKEN."},
 };
@@ -33,8 +35,7 @@ static const char *first_of(struct cli *cli, const char *flag, const char *upstr
 
 static bool scheduler_configure(struct cli *cli)
 {
-    const char *address = first_of(cli, "address", "NOMAD_ADDR", "HOLDFAST_ADDR");
-    cli->address = address != NULL ? address : CLI_DEFAULT_ADDRESS;
+    cli->address = first_of(cli, "address", "NOMAD_ADDR", "HOLDFAST_ADDR");
     cli->ca_file = first_of(cli, "ca-cert", "NOMAD_CACERT", "HOLDFAST_CACERT");
     cli->token = first_of(cli, "token", "NOMAD_TOKEN", "HOLDFAST_TOKEN");
     return cli_truth(getenv("HOLDFAST_SKIP_VERIFY"), "HOLDFAST_SKIP_VERIFY", &cli->insecure);
@@ -68,6 +69,7 @@ const struct cli_dialect cli_scheduler_dialect = {
     .n_environment = ARRAY_LEN(environment),
     .environment_note = "Commands of the scheduler read these variables, and "
                         "HOLDFAST_CLIENT_TIMEOUT and HOLDFAST_FORMAT:",
+    .nodes = "HOLDFAST_SCHEDULER_NODES",
     .table = "table",
     .configure = scheduler_configure,
     .headers = scheduler_headers,

@@ -13,6 +13,8 @@ static const struct cli_flag flags[] = {
 
 static const struct cli_variable environment[] = {
     {"HOLDFAST_ADDR", "URL of a node, https://127.0.0.1:8200 by default."},
+    {"HOLDFAST_NODES",
+     "URLs of all nodes, with commas: the next is asked when one refuses connections."},
     {"HOLDFAST_TOKEN", "The token; by default the token that login kept."},
     {"HOLDFAST_CACERT", "PEM file of the authorities to trust."},
     {"HOLDFAST_NAMESPACE", "The namespace of a request."},
@@ -37,8 +39,6 @@ static bool secrets_configure(struct cli *cli)
         const char *flag = cli_text(cli, texts[i].flag);
         *texts[i].to = flag != NULL ? flag : cli_env(cli, texts[i].variable);
     }
-    if (cli->address == NULL)
-        cli->address = CLI_DEFAULT_ADDRESS;
     if (!cli_truth(cli_env(cli, "SKIP_VERIFY"), "HOLDFAST_SKIP_VERIFY", &cli->insecure))
         return false;
     cli->insecure = cli_bool(cli, "tls-skip-verify", cli->insecure);
@@ -95,6 +95,7 @@ const struct cli_dialect cli_secrets_dialect = {
     .environment = environment,
     .n_environment = ARRAY_LEN(environment),
     .environment_note = "Each variable may also begin with VAULT_ in place of HOLDFAST_.",
+    .nodes = "HOLDFAST_NODES",
     .table = "table",
     .kept_token = true,
     .configure = secrets_configure,

@@ -1,10 +1,34 @@
-/* Commands about the mounts of secrets engines. */
+/* Commands about mounts: of secrets engines ("secrets …") and of auth methods ("auth …"). */
 #include "cli/client.h"
 #include "cli/command/command.h"
 
 #include <time.h>
 
 enum { MOVE_POLL_MS = 100, MOVE_WAIT_MS = 10 * 60 * 1000 };
+
+/* The differences between the two. */
+struct kind {
+    const char *at;     /* path of the mounts */
+    const char *prefix; /* of a mount's path in a move */
+    const char *what;   /* in messages */
+};
+
+static const struct kind *kind_of(const struct cli *cli)
+{
+    static const struct kind engine = {"sys/mounts", "", "secrets engine"};
+    static const struct kind method = {"sys/auth", "auth/", "auth method"};
+    return strncmp(cli->command->name, "auth ", 5) == 0 ? &method : &engine;
+}
+
+/* The path of the mount's settings; `more` is added. *ret_mount: the path of the mount. NULL with a
+ * message. */
+static char *mount_path(struct cli *cli, const char *where, const char *more, char **ret_mount)
+{
+    *ret_mount = cli_trim_path(cli, where);
+    return *ret_mount != NULL
+               ? arena_format(&cli->arena, "%s/%s%s", kind_of(cli)->at, *ret_mount, more)
+               : NULL;
+}
 
 static void add_config(struct cli *cli, struct text_value *line, const struct text_value *mount)
 {
@@ -23,10 +47,10 @@ static void add_config(struct cli *cli, struct text_value *line, const struct te
         cli_add(cli, line, more[i].title, more[i].value != NULL ? more[i].value : &none);
 }
 
-static int cmd_secrets_list(struct cli *cli)
+static int cmd_mounts_list(struct cli *cli)
 {
     struct cli_reply reply = {0};
-    int code = cli_request(cli, "GET", "sys/mounts", NULL, &reply);
+    int code = cli_request(cli, "GET", kind_of(cli)->at, NULL, &reply);
     if (code != CLI_OK)
         return code;
     const struct text_value *data = text_get(cli_parse_reply(cli, &reply), "data");
@@ -74,6 +98,7 @@ static void put_mount_settings(struct cli *cli, struct text_writer *w)
         const char *flag, *name;
     } texts[] = {{"default-lease-ttl", "default_lease_ttl"},
                  {"max-lease-ttl", "max_lease_ttl"},
+                 {"token-type", "token_type"},
                  {"listing-visibility", "listing_visibility"}};
     static const struct {
         const char *flag, *name;
@@ -88,15 +113,14 @@ static void put_mount_settings(struct cli *cli, struct text_writer *w)
         }
 }
 
-static int cmd_secrets_enable(struct cli *cli)
+static int cmd_mounts_enable(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
     ASSERT(cli->n_args == 1);
     const char *type = cli->args[0], *where = cli_text(cli, "path");
-    char *mount = cli_trim_path(cli, where != NULL ? where : type);
-    char *path = mount != NULL ? arena_format(&cli->arena, "sys/mounts/%s", mount) : NULL;
+    char *mount, *path = mount_path(cli, where != NULL ? where : type, "", &mount);
     if (path == NULL)
         return CLI_LOCAL_ERROR;
     text_open_object(&w);
@@ -114,32 +138,30 @@ static int cmd_secrets_enable(struct cli *cli)
     text_close(&w);
     int code = cli_request(cli, "PUT", path, &body, &reply);
     if (code == CLI_OK && !cli->json)
-        printf("Success! Enabled the %s secrets engine at: %s/\n", type, mount);
+        printf("Success! Enabled the %s %s at: %s/\n", type, kind_of(cli)->what, mount);
     return code;
 }
 
-static int cmd_secrets_disable(struct cli *cli)
+static int cmd_mounts_disable(struct cli *cli)
 {
     struct cli_reply reply = {0};
     ASSERT(cli->n_args == 1);
-    char *mount = cli_trim_path(cli, cli->args[0]);
-    char *path = mount != NULL ? arena_format(&cli->arena, "sys/mounts/%s", mount) : NULL;
+    char *mount, *path = mount_path(cli, cli->args[0], "", &mount);
     if (path == NULL)
         return CLI_LOCAL_ERROR;
     int code = cli_request(cli, "DELETE", path, NULL, &reply);
     if (code == CLI_OK && !cli->json)
-        printf("Success! Disabled the secrets engine (if it existed) at: %s/\n", mount);
+        printf("Success! Disabled the %s (if it existed) at: %s/\n", kind_of(cli)->what, mount);
     return code;
 }
 
-static int cmd_secrets_tune(struct cli *cli)
+static int cmd_mounts_tune(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
     ASSERT(cli->n_args == 1);
-    char *mount = cli_trim_path(cli, cli->args[0]);
-    char *path = mount != NULL ? arena_format(&cli->arena, "sys/mounts/%s/tune", mount) : NULL;
+    char *mount, *path = mount_path(cli, cli->args[0], "/tune", &mount);
     if (path == NULL)
         return CLI_LOCAL_ERROR;
     text_open_object(&w);
@@ -151,7 +173,7 @@ static int cmd_secrets_tune(struct cli *cli)
     if (code == CLI_OK && reply.body.len != 0)
         cli_print_warnings(cli_parse_reply(cli, &reply));
     if (code == CLI_OK && !cli->json)
-        printf("Success! Tuned the secrets engine at: %s/\n", mount);
+        printf("Success! Tuned the %s at: %s/\n", kind_of(cli)->what, mount);
     return code;
 }
 
@@ -183,18 +205,21 @@ static int await_move(struct cli *cli, const char *id)
     return CLI_REMOTE_ERROR;
 }
 
-static int cmd_secrets_move(struct cli *cli)
+static int cmd_mounts_move(struct cli *cli)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct text_writer w = {.out = &body, .plain = true};
     struct cli_reply reply = {0};
     ASSERT(cli->n_args == 2);
+    const struct kind *kind = kind_of(cli);
     char *from = cli_trim_path(cli, cli->args[0]), *to = cli_trim_path(cli, cli->args[1]);
-    if (from == NULL || to == NULL)
+    char *whole_from = from != NULL ? arena_concat(&cli->arena, kind->prefix, from) : NULL;
+    char *whole_to = to != NULL ? arena_concat(&cli->arena, kind->prefix, to) : NULL;
+    if (whole_from == NULL || whole_to == NULL)
         return CLI_LOCAL_ERROR;
     text_open_object(&w);
-    text_member_str(&w, "from", from);
-    text_member_str(&w, "to", to);
+    text_member_str(&w, "from", whole_from);
+    text_member_str(&w, "to", whole_to);
     text_close(&w);
     int code = cli_request(cli, "PUT", "sys/remount", &body, &reply);
     if (code != CLI_OK)
@@ -205,55 +230,90 @@ static int cmd_secrets_move(struct cli *cli)
         return cli_unexpected();
     code = await_move(cli, (const char *)id->text.data);
     if (code == CLI_OK && !cli->json)
-        printf("Success! Finished moving secrets engine %s/ to %s/, with migration ID %.*s\n", from,
+        printf("Success! Finished moving %s %s/ to %s/, with migration ID %.*s\n", kind->what, from,
                to, (int)id->text.len, (const char *)id->text.data);
     return code;
 }
 
-#define ENGINE_FLAGS                                                                           \
+#define MOUNT_FLAGS                                                                            \
     {"description", CLI_TEXT, "text for people"},                                              \
         {"default-lease-ttl", CLI_DURATION, "time to live if a request names none"},           \
         {"max-lease-ttl", CLI_DURATION, "longest time to live"},                               \
         {"listing-visibility", CLI_TEXT, "unauth: clients without a token see it; or hidden"}, \
         {"audit-non-hmac-request-keys", CLI_MANY, "request keys to audit in the clear"},       \
-        {"audit-non-hmac-response-keys", CLI_MANY, "reply keys to audit in the clear"},        \
-        {"version", CLI_INT, "version of a key/value engine: 1 or 2"},                         \
     {                                                                                          \
-        "options", CLI_PAIRS, "an option of the engine"                                        \
+        "audit-non-hmac-response-keys", CLI_MANY, "reply keys to audit in the clear"           \
     }
-static const struct cli_flag secrets_list_flags[] = {
+#define ENGINE_FLAGS                                                            \
+    MOUNT_FLAGS, {"version", CLI_INT, "version of a key/value engine: 1 or 2"}, \
+    {                                                                           \
+        "options", CLI_PAIRS, "an option of the engine"                         \
+    }
+#define METHOD_FLAGS                                                                              \
+    MOUNT_FLAGS,                                                                                  \
+    {                                                                                             \
+        "token-type", CLI_TEXT, "service, batch, default-service or default-batch: of its logins" \
+    }
+#define NEW_FLAGS                                                           \
+    {"path", CLI_TEXT, "path of the mount; default: the name of the type"}, \
+        {"local", CLI_BOOL, "stored and shown, without effect"},            \
+    {                                                                       \
+        "seal-wrap", CLI_BOOL, "stored and shown, without effect"           \
+    }
+static const struct cli_flag list_flags[] = {
     {"detailed", CLI_BOOL, "show settings and options too"}};
-static const struct cli_flag secrets_enable_flags[] = {
-    {"path", CLI_TEXT, "path of the mount; default: the name of the type"},
-    ENGINE_FLAGS,
-    {"local", CLI_BOOL, "stored and shown, without effect"},
-    {"seal-wrap", CLI_BOOL, "stored and shown, without effect"}};
+static const struct cli_flag secrets_enable_flags[] = {NEW_FLAGS, ENGINE_FLAGS};
 static const struct cli_flag secrets_tune_flags[] = {ENGINE_FLAGS};
+static const struct cli_flag auth_enable_flags[] = {NEW_FLAGS, METHOD_FLAGS};
+static const struct cli_flag auth_tune_flags[] = {METHOD_FLAGS};
 
-static const struct cli_command secrets_commands[] = {
+static const struct cli_command mounts_commands[] = {
     {.name = "secrets list",
      ARGS("", 0, 0),
-     FLAGS(secrets_list_flags),
-     .run = cmd_secrets_list,
+     FLAGS(list_flags),
+     .run = cmd_mounts_list,
      .help = "List the secrets engines."},
     {.name = "secrets enable",
      ARGS("TYPE", 1, 1),
      FLAGS(secrets_enable_flags),
-     .run = cmd_secrets_enable,
+     .run = cmd_mounts_enable,
      .help = "Mount a secrets engine."},
     {.name = "secrets disable",
      ARGS("PATH", 1, 1),
-     .run = cmd_secrets_disable,
+     .run = cmd_mounts_disable,
      .help = "Unmount a secrets engine and remove its data."},
     {.name = "secrets move",
      ARGS("FROM TO", 2, 2),
-     .run = cmd_secrets_move,
+     .run = cmd_mounts_move,
      .help = "Move a secrets engine to another path."},
     {.name = "secrets tune",
      ARGS("PATH", 1, 1),
      FLAGS(secrets_tune_flags),
-     .run = cmd_secrets_tune,
+     .run = cmd_mounts_tune,
      .help = "Change the settings of a secrets engine."},
+    {.name = "auth list",
+     ARGS("", 0, 0),
+     FLAGS(list_flags),
+     .run = cmd_mounts_list,
+     .help = "List the auth methods."},
+    {.name = "auth enable",
+     ARGS("TYPE", 1, 1),
+     FLAGS(auth_enable_flags),
+     .run = cmd_mounts_enable,
+     .help = "Mount an auth method."},
+    {.name = "auth disable",
+     ARGS("PATH", 1, 1),
+     .run = cmd_mounts_disable,
+     .help = "Unmount an auth method; the tokens of its logins end."},
+    {.name = "auth move",
+     ARGS("FROM TO", 2, 2),
+     .run = cmd_mounts_move,
+     .help = "Move an auth method to another path."},
+    {.name = "auth tune",
+     ARGS("PATH", 1, 1),
+     FLAGS(auth_tune_flags),
+     .run = cmd_mounts_tune,
+     .help = "Change the settings of an auth method."},
 };
 
-const struct cli_group cli_secrets_commands = {secrets_commands, ARRAY_LEN(secrets_commands)};
+const struct cli_group cli_mounts_commands = {mounts_commands, ARRAY_LEN(mounts_commands)};
