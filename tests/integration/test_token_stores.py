@@ -200,6 +200,13 @@ def test_an_expired_token_is_refused(cluster, database):
     write(node, f"{T}decode/{role}", {"value": token}, 400, "value: the token has expired")
     assert ask(node, "tokenized", role, "brief") == {"tokenized": False}
     assert ask(node, "tokens", role, "brief", expiration="any") == {"tokens": []}
+    ended = "SELECT count(*) FROM tokens WHERE expiration_time < 2000000000000 AND ciphertext IS NOT NULL"
+    assert database.sql(ended, "vault") != "0"
+    name = f"{database.name}-tidy"  # a new pool tidies with its first write
+    write(node, f"{T}stores/{name}", store(database))
+    add(node, name, [name])
+    encode(node, name)
+    cluster.await_until(lambda: database.sql(ended, "vault") == "0")
 
 
 def test_several_stores_are_all_written_and_read_in_order(cluster):

@@ -104,6 +104,9 @@ NODISCARD enum status transform_sql_write_rows(struct transform_sql *sql,
 NODISCARD enum status transform_sql_wipe_rows(struct transform_sql *sql,
                                               const struct transform_sql_store *store,
                                               struct out_sql_conn *conn, struct reason *reason);
+/* transform_sql_tidy.c: begin to wipe rows of the store whose end has passed, if that is due. */
+void transform_sql_tidy(const struct transform_sql_store *store, int64_t now_ms);
+
 /* Order rows by key, one for each key, before they are written. */
 void transform_sql_order_writes(struct transform_sql *sql);
 /* Whether a row that was wanted is still missing. */

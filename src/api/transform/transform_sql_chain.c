@@ -35,6 +35,8 @@ static void on_step_done(struct out_sql_job *job)
         finish(c);
         return;
     }
+    if (c->phase == TRANSFORM_WRITING)
+        transform_sql_tidy(c->store, c->req->now_ms);
     go_on(c);
 }
 

@@ -7,8 +7,9 @@
  *   submit ──▶ queue ──▶ a connection's thread: `run`, then `done`
  *                └─ time over, store down: `done` with the reason
  *
- * 1. Time is bounded: a job ends by its deadline, in the queue or on a connection. The resolver
- *    alone has no deadline of ours; only a thread without a job waits for it.
+ * 1. Time is bounded: a job ends by its deadline, in the queue or on a connection; it does not
+ * begin in the last second. The resolver alone has no deadline of ours; only a thread without a job
+ * waits for it.
  * 2. Queues, connections of a pool, and connections of all pools are bounded.
  * 3. A store that cannot be reached, or does not answer in time, opens its breaker: jobs fail at
  *    once, and one connection a second is tried while jobs are asked for. Other pools notice
@@ -94,6 +95,8 @@ struct out_sql_query {
 NODISCARD enum status out_sql_run(struct out_sql_conn *conn, const struct out_sql_query *query,
                                   struct reason *reason);
 enum out_sql_driver out_sql_conn_driver(const struct out_sql_conn *conn);
+/* The rows that the last statement changed. */
+uint64_t out_sql_changed(const struct out_sql_conn *conn);
 
 /* A job, embedded in its owner. */
 struct out_sql_job {
@@ -119,6 +122,9 @@ struct out_sql_limits {
  * `name` is unique on the node; `label` names the store in metrics and reasons. */
 void out_sql_submit(const char *name, const char *label, const struct out_sql_target *target,
                     const struct out_sql_limits *limits, struct out_sql_job *job);
+/* Whether a chore of the pool is due: true once a period, and for the first call about a pool.
+ * False where there is no such pool. */
+bool out_sql_chore_is_due(const char *name, uint64_t period_ms);
 /* Run a job on a connection of its own, on the calling thread, which blocks; then close it. */
 NODISCARD enum status out_sql_once(const struct out_sql_target *target, struct out_sql_job *job,
                                    struct reason *reason);

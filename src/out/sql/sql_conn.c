@@ -64,6 +64,11 @@ enum status out_sql_run(struct out_sql_conn *conn, const struct out_sql_query *q
     return driver_of(conn->driver)->run(conn, query, reason);
 }
 
+uint64_t out_sql_changed(const struct out_sql_conn *conn)
+{
+    return conn->changed;
+}
+
 enum out_sql_driver out_sql_conn_driver(const struct out_sql_conn *conn)
 {
     return conn->driver;

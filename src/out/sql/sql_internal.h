@@ -50,7 +50,8 @@ struct out_sql_conn {
     enum out_sql_driver driver;
     uint64_t until_ms; /* deadline of the current job */
     uint64_t made_ms;
-    bool broken; /* close it */
+    uint64_t changed; /* rows, by the last statement */
+    bool broken;      /* close it */
     bool timed_out;
 };
 struct sql_try {

@@ -7,10 +7,11 @@
 #include "out/out_settings.h"
 #include "out/sql/sql_internal.h"
 
+#include <fcntl.h>
 #include <mysql.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define SYSTEM_AUTHORITIES "/etc/ssl/certs/ca-certificates.crt"
@@ -68,6 +69,15 @@ static void explain_code(unsigned code, struct reason *reason)
     reason_set(reason, "it replied with an error (error %u)", code);
 }
 
+/* The library's TLS reads and writes as if the socket were non-blocking, but leaves it blocking. */
+static void make_nonblocking(struct mysql_conn *c)
+{
+    int fd = (int)mysql_get_socket(&c->my);
+    int flags = fd >= 0 ? fcntl(fd, F_GETFL) : -1;
+    if (flags >= 0 && (flags & O_NONBLOCK) == 0)
+        (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK); /* cannot fail on a socket */
+}
+
 /* Wait as the library asks. Returns what is ready, for the library's `_cont` functions; 0: the
  * deadline has passed, *ret_st says why. */
 static int wait_ready(struct mysql_conn *c, int status, uint64_t until_ms, enum status *ret_st)
@@ -78,6 +88,7 @@ static int wait_ready(struct mysql_conn *c, int status, uint64_t until_ms, enum 
     events = (short)(events | ((status & MYSQL_WAIT_EXCEPT) != 0 ? POLLPRI : 0));
     if (events == 0)
         events = POLLIN;
+    make_nonblocking(c);
     *ret_st = sql_wait((int)mysql_get_socket(&c->my), events, until_ms, &ready);
     if (*ret_st != ST_OK)
         return 0;
@@ -91,11 +102,12 @@ static int wait_ready(struct mysql_conn *c, int status, uint64_t until_ms, enum 
     return got & status ? got & status : status & (MYSQL_WAIT_READ | MYSQL_WAIT_WRITE);
 }
 
-/* The library's fiber of a call that was given up cannot be continued: only the socket is closed.
- * mysql_close of a connection whose call is under way is safe once the socket is gone. */
+/* The call was given up, so the library cannot continue it. Without its socket nothing of the
+ * library waits for the server, mysql_close least of all. */
 static void abandon(struct mysql_conn *c)
 {
     c->conn.broken = true;
+    (void)shutdown((int)mysql_get_socket(&c->my), SHUT_RDWR); /* fails where it is closed */
 }
 
 static enum sql_tls tls_of(const struct sql_try *t)
@@ -142,7 +154,12 @@ static bool set_options(struct mysql_conn *c, enum sql_tls tls, const char *ca_p
     MYSQL *my = &c->my;
     unsigned none = 0;
     my_bool yes = 1, no = 0, verify = tls == SQL_TLS_FULL || tls == SQL_TLS_CA;
+    unsigned connect_s = OUT_SQL_CONNECT_MS / 1000, call_s = OUT_SQL_JOB_MS / 1000;
+    /* the times are for what the library does between its waits, as the TLS handshake */
     bool fine = mysql_options(my, MYSQL_OPT_NONBLOCK, NULL) == 0 &&
+                mysql_options(my, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s) == 0 &&
+                mysql_options(my, MYSQL_OPT_READ_TIMEOUT, &call_s) == 0 &&
+                mysql_options(my, MYSQL_OPT_WRITE_TIMEOUT, &call_s) == 0 &&
                 mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &none) == 0 &&
                 mysql_options(my, MYSQL_SET_CHARSET_NAME, "utf8mb4") == 0 &&
                 mysql_options(my, MYSQL_OPT_RECONNECT, &no) == 0 &&
@@ -188,7 +205,10 @@ static enum status real_connect(struct mysql_conn *c, const struct sql_try *t, c
         }
         status = mysql_real_connect_cont(&ret, &c->my, ready);
     }
-    return ret != NULL ? ST_OK : ST_BAD_GATEWAY;
+    if (ret == NULL)
+        return ST_BAD_GATEWAY;
+    make_nonblocking(c);
+    return ST_OK;
 }
 
 static const char *authorities_of(const struct sql_try *t, const char *own)
@@ -230,8 +250,10 @@ static enum status connect_by(struct mysql_conn *c, const struct sql_try *t, con
 static void mysql_conn_close(struct out_sql_conn *conn)
 {
     struct mysql_conn *c = of(conn);
-    if (c->open)
+    if (c->open) { /* it says goodbye, and does not wait for the server's */
+        (void)shutdown((int)mysql_get_socket(&c->my), SHUT_RD); /* fails where it is closed */
         mysql_close(&c->my);
+    }
     mem_free(c);
 }
 
@@ -420,6 +442,7 @@ static enum status run_stmt(struct mysql_conn *c, MYSQL_STMT *stmt, const struct
            reason);
     if (rc != 0)
         return judge_code(c, mysql_stmt_errno(stmt), reason);
+    c->conn.changed = q->row != NULL ? 0 : mysql_stmt_affected_rows(stmt);
     return q->row != NULL ? give_stored(c, stmt, q, reason) : ST_OK;
 }
 

@@ -19,7 +19,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LABEL_MAX = 200, CLOCK_MS = 25, STOP_MS = 5000 };
+enum {
+    LABEL_MAX = 200,
+    CLOCK_MS = 25,
+    STOP_MS = 5000,
+    LEAST_MS = 1000, /* a job with less time left does not begin */
+};
 
 struct pool {
     struct list link; /* in `pools`; empty once replaced */
@@ -30,7 +35,7 @@ struct pool {
     unsigned n_jobs, n_threads, n_idle, n_ready;
     bool open, probing, closing; /* open: the breaker; probing: a thread tries to connect */
     struct reason why;           /* with `open` */
-    uint64_t used_ms;
+    uint64_t used_ms, chore_ms;  /* chore_ms: when the last chore was due; 0: never */
     pthread_cond_t wake;
     /* counters */
     uint64_t done, failed, waited_ms, worked_ms;
@@ -260,12 +265,19 @@ static struct out_sql_job *next_job(struct pool *pool, struct out_sql_conn *conn
     return CONTAINER_OF(list_pop(&pool->jobs), struct out_sql_job, link);
 }
 
+static const struct reason late_why = {"all its connections are busy, and the time is over"};
+
 /* Run a job; a connection that died while it was idle is made anew once. Without the lock. */
 static void run_job(struct pool *pool, struct out_sql_conn **conn, struct out_sql_job *job,
                     bool was_idle)
 {
     enum status st = ST_BAD_GATEWAY;
     struct reason why = {0};
+    if (job->until_ms <= out_sql_now_ms() + LEAST_MS) {
+        job->status = st;
+        job->reason = late_why;
+        return;
+    }
     for (int i = 0; i < 2; i++) {
         if ((*conn)->broken) {
             sql_close(*conn);
@@ -304,7 +316,8 @@ static void work_on(struct pool *pool)
             uint64_t began = out_sql_now_ms();
             (void)pthread_mutex_unlock(&lock); /* cannot fail */
             run_job(pool, &conn, job, was_idle);
-            bool lost = conn == NULL || conn->broken, sick = lost && job->status != ST_OK;
+            bool lost = conn == NULL || conn->broken;
+            bool sick = conn == NULL || conn->timed_out; /* else: see whether it can be reached */
             struct reason why = job->reason;
             if (lost) {
                 sql_close(conn);
@@ -340,12 +353,14 @@ static void *pool_main(void *ctx)
     list_init(&left);
     (void)pthread_setname_np(pthread_self(), "sql"); /* for people */
     (void)pthread_mutex_lock(&lock);                 /* cannot fail */
-    work_on(pool);
+    do /* a job may have come for this thread while it was ending */
+        work_on(pool);
+    while (!stopping && pool->n_threads == 1 && !list_empty(&pool->jobs));
     pool->n_threads--;
     if (pool->n_threads == 0 && !list_empty(&pool->jobs)) {
         take_jobs(pool, &left);
         (void)pthread_mutex_unlock(&lock); /* cannot fail */
-        fail_list(&left, stopping ? &closed : &pool->why);
+        fail_list(&left, &closed);
         (void)pthread_mutex_lock(&lock); /* cannot fail */
     }
     if (pool->closing && pool->n_threads == 0)
@@ -380,7 +395,7 @@ static bool take_late(struct list *late)
         for (struct list *j = pool->jobs.next, *next; j != &pool->jobs; j = next) {
             struct out_sql_job *job = CONTAINER_OF(j, struct out_sql_job, link);
             next = j->next;
-            if (job->until_ms > now) {
+            if (job->until_ms > now + LEAST_MS) {
                 waits = true;
                 continue;
             }
@@ -407,7 +422,6 @@ static void sweep(void)
 
 static void *clock_main(void *ctx)
 {
-    static const struct reason late_why = {"all its connections are busy, and the time is over"};
     (void)ctx;
     (void)pthread_setname_np(pthread_self(), "sql-clock"); /* for people */
     (void)pthread_mutex_lock(&lock);                       /* cannot fail */
@@ -475,6 +489,23 @@ void out_sql_submit(const char *name, const char *label, const struct out_sql_ta
     (void)pthread_mutex_unlock(&lock); /* cannot fail */
     if (why != NULL)
         job->done(job);
+}
+
+bool out_sql_chore_is_due(const char *name, uint64_t period_ms)
+{
+    uint64_t now = out_sql_now_ms();
+    bool due = false;
+    (void)pthread_mutex_lock(&lock); /* cannot fail */
+    for (struct list *l = pools.next; l != &pools; l = l->next) {
+        struct pool *pool = CONTAINER_OF(l, struct pool, link);
+        if (strcmp(pool->name, name) != 0)
+            continue;
+        due = pool->chore_ms == 0 || now - pool->chore_ms >= period_ms;
+        if (due)
+            pool->chore_ms = now;
+    }
+    (void)pthread_mutex_unlock(&lock); /* cannot fail */
+    return due;
 }
 
 void out_sql_stop(void)

@@ -355,6 +355,7 @@ static enum status run_all(struct postgres *c, const struct out_sql_query *q, st
             break;
         if (verdict == ST_OK)
             verdict = judge_result(q, r, &bytes, reason);
+        c->conn.changed = strtoull(PQcmdTuples(r), NULL, 10); /* "": 0 */
         PQclear(r);
     }
     if (PQstatus(c->pq) == CONNECTION_BAD)
