@@ -212,7 +212,7 @@ def test_an_expired_token_is_refused(cluster, database):
 def test_several_stores_are_all_written_and_read_in_order(cluster):
     node, other, _ = cluster.nodes
     pg, my = cluster.databases.all
-    add(node, "both", ["pg", "my", "builtin/internal"], convergent=True)
+    add(node, "both", "pg,my,builtin/internal", convergent=True)
     add(node, "mixed", ["pg", "my"])
     token, random = encode(node, "both", "twice", metadata="a=1"), encode(other, "mixed", "once")
     for database in (pg, my):

@@ -51,7 +51,7 @@ static void submit(struct tidy *t)
     out_sql_submit(t->pool, t->label, &t->target, &t->limits, &t->job);
 }
 
-/* What fails is left to the next period. */
+/* A failure is left to the next period. */
 static void on_tidied(struct out_sql_job *job)
 {
     struct tidy *t = CONTAINER_OF(job, struct tidy, job);

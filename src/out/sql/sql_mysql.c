@@ -154,10 +154,11 @@ static bool set_options(struct mysql_conn *c, enum sql_tls tls, const char *ca_p
     MYSQL *my = &c->my;
     unsigned none = 0;
     my_bool yes = 1, no = 0, verify = tls == SQL_TLS_FULL || tls == SQL_TLS_CA;
-    unsigned connect_s = OUT_SQL_CONNECT_MS / 1000, call_s = OUT_SQL_JOB_MS / 1000;
-    /* the times are for what the library does between its waits, as the TLS handshake */
+    /* For the TLS handshake, during which the library waits by itself: it takes the option's
+     * seconds for ms there. Connecting has our own deadline. */
+    unsigned connect = OUT_SQL_CONNECT_MS, call_s = OUT_SQL_JOB_MS / 1000;
     bool fine = mysql_options(my, MYSQL_OPT_NONBLOCK, NULL) == 0 &&
-                mysql_options(my, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s) == 0 &&
+                mysql_options(my, MYSQL_OPT_CONNECT_TIMEOUT, &connect) == 0 &&
                 mysql_options(my, MYSQL_OPT_READ_TIMEOUT, &call_s) == 0 &&
                 mysql_options(my, MYSQL_OPT_WRITE_TIMEOUT, &call_s) == 0 &&
                 mysql_options(my, MYSQL_OPT_LOCAL_INFILE, &none) == 0 &&
@@ -250,7 +251,7 @@ static enum status connect_by(struct mysql_conn *c, const struct sql_try *t, con
 static void mysql_conn_close(struct out_sql_conn *conn)
 {
     struct mysql_conn *c = of(conn);
-    if (c->open) { /* it says goodbye, and does not wait for the server's */
+    if (c->open) { /* say goodbye, without a wait for the answer */
         (void)shutdown((int)mysql_get_socket(&c->my), SHUT_RD); /* fails where it is closed */
         mysql_close(&c->my);
     }
