@@ -364,6 +364,52 @@ def test_new_credentials_count_on_all_nodes_at_once(cluster, database):
         cluster.await_until(lambda: works(node, role))
 
 
+def test_rotation_and_a_killed_leader_lose_no_acknowledged_token(cluster):
+    node = cluster.nodes[0]
+    add(node, "led", "pg,my,builtin/internal")
+    acknowledged, over = [], threading.Event()
+
+    def client(number):
+        n = 0
+        while not over.is_set():
+            n += 1
+            value = f"{number}-{n}"
+            try:
+                answer = cluster.nodes[n % 3].call("POST", f"{T}encode/led", {"value": value}, timeout_s=30)
+            except OSError:  # the node that was killed
+                continue
+            if answer.status == 200:
+                acknowledged.append((answer.data["encoded_value"], value))
+            else:
+                assert answer.status in (500, 503), answer.body  # no leader, or the outcome is unknown
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        clients = [pool.submit(client, n) for n in range(4)]
+        try:
+            for _ in range(3):
+                count = len(acknowledged)
+                write(node, f"{T}tokenization/keys/led/rotate", {})
+                cluster.await_until(lambda: len(acknowledged) > count + 20)
+            leader, count = cluster.active(), len(acknowledged)
+            leader.kill()
+            cluster.await_until(lambda: len(acknowledged) > count + 20)
+            leader.start()
+            cluster.await_up()
+            count = len(acknowledged)
+            cluster.await_until(lambda: len(acknowledged) > count + 20)
+        finally:
+            over.set()
+        for each in clients:
+            each.result()
+    versions = {token_form.parts(token)[1] for token, _ in acknowledged}
+    assert versions == {1, 2, 3, 4} or versions == {2, 3, 4}
+    assert_all_decode(cluster, "led", acknowledged)
+    for first in ("pg", "my"):  # each store has them all
+        write(cluster.nodes[1], f"{T}transformations/tokenization/led", {"stores": [first]})
+        for at in cluster.nodes:
+            cluster.await_until(lambda: at.call("GET", f"{T}transformation/led").data["stores"] == [first])
+        assert_all_decode(cluster, "led", acknowledged)
+
+
 def test_a_read_only_database_and_one_without_tables(cluster, database):
     node = cluster.nodes[0]
     role = f"{database.name}-plain"
