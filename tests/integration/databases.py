@@ -13,7 +13,7 @@ import time
 from cluster import free_ports, stopped
 
 PATIENCE_S = 60
-MAKER, KEEPER = ("maker", "made'%/@:? pass"), ("keeper", "kept\"%25/@:?& \\pass")
+MAKER, KEEPER = ("maker", "made'%/@:? of \\ letters"), ("keeper", "kept\"%25/@:?& \\pass")
 
 
 def run(*command, **more):

@@ -321,7 +321,7 @@ def test_a_killed_database_costs_its_callers_an_error_and_comes_back(cluster, da
                 failing(node, role, "refuses connections|connection was lost|no connection|shutting down")
                 assert works(node, other)
                 metrics = node.call("GET", "/v1/sys/metrics?format=prometheus").body.decode()
-                assert f"holdfast_store_down{{store=\"transform/{database.name}\"}} 1" in metrics
+                assert f"holdfast_token_store_down{{store=\"transform/{database.name}\"}} 1" in metrics
         finally:
             database.start()
         for node in cluster.nodes:
@@ -508,6 +508,8 @@ def test_a_bad_store_names_the_field(cluster, body, error):
 
 def test_stores_are_read_listed_and_deleted(cluster):
     node = cluster.nodes[1]
+    wrapped = node.call("POST", f"{T}encode/pg-plain", {"value": CARD}, headers={"X-Vault-Wrap-TTL": "60"})
+    assert wrapped.status == 400 and "cannot be wrapped" in wrapped.json["errors"][0]
     write(node, f"{T}stores/other", store(cluster.databases.all[0], schema="mine", max_open_connections=2))
     shown = node.call("GET", f"{T}stores/other").data
     assert shown == {"type": "sql", "driver": "postgres", "connection_string": cluster.databases.all[0].url(),

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <mysql.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,6 +30,15 @@ struct mysql_conn {
     MYSQL my;
     bool open;
 };
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool initialised;
+
+/* mysql_init would do it too, but not for two threads at a time. */
+static void init_library(void)
+{
+    initialised = mysql_library_init(0, NULL, NULL) == 0;
+}
 
 static struct mysql_conn *of(struct out_sql_conn *conn)
 {
@@ -230,7 +240,8 @@ static enum status connect_by(struct mysql_conn *c, const struct sql_try *t, con
         ip_port_put(t->ip, 1, address);
         address[strlen(address) - (v6 ? 3 : 2)] = '\0';
     }
-    if (mysql_init(&c->my) == NULL)
+    (void)pthread_once(&once, init_library); /* cannot fail */
+    if (!initialised || mysql_init(&c->my) == NULL)
         return ST_NOMEM;
     c->open = true;
     if (!set_options(c, tls, authorities_of(t, ca_path)))

@@ -581,21 +581,21 @@ void out_sql_metrics(struct metric_out *out)
 {
     (void)pthread_mutex_lock(&lock); /* cannot fail */
     if (!list_empty(&pools)) {
-        put_pools(out, "holdfast_store_requests_total", METRIC_COUNTER,
+        put_pools(out, "holdfast_token_store_requests_total", METRIC_COUNTER,
                   "Requests that a database of tokens has served for this node.", jobs_done, false);
-        put_pools(out, "holdfast_store_failures_total", METRIC_COUNTER,
+        put_pools(out, "holdfast_token_store_failures_total", METRIC_COUNTER,
                   "Requests to a database of tokens that failed.", jobs_failed, false);
-        put_pools(out, "holdfast_store_waiting", METRIC_GAUGE,
+        put_pools(out, "holdfast_token_store_waiting", METRIC_GAUGE,
                   "Requests that wait for a connection to a database of tokens.", jobs_waiting,
                   false);
-        put_pools(out, "holdfast_store_connections", METRIC_GAUGE,
+        put_pools(out, "holdfast_token_store_connections", METRIC_GAUGE,
                   "Open connections to a database of tokens.", connections, false);
-        put_pools(out, "holdfast_store_down", METRIC_GAUGE,
+        put_pools(out, "holdfast_token_store_down", METRIC_GAUGE,
                   "1 while a database of tokens cannot be reached.", is_down, false);
-        put_pools(out, "holdfast_store_wait_seconds_total", METRIC_COUNTER,
+        put_pools(out, "holdfast_token_store_wait_seconds_total", METRIC_COUNTER,
                   "Time that requests waited for a connection to a database of tokens.", waited,
                   true);
-        put_pools(out, "holdfast_store_work_seconds_total", METRIC_COUNTER,
+        put_pools(out, "holdfast_token_store_work_seconds_total", METRIC_COUNTER,
                   "Time that a database of tokens took for requests.", worked, true);
     }
     (void)pthread_mutex_unlock(&lock); /* cannot fail */
