@@ -523,5 +523,34 @@ def test_stores_are_read_listed_and_deleted(cluster):
         delete(node, "stores/other")
     assert node.call("GET", f"{T}stores/other").status == 404
     write(node, f"{T}transformations/tokenization/lost", {"stores": ["other"]}, 400, "stores: the store \"other\"")
-    for call, body in [("snapshot", {}), ("restore", {"values": ["x"]}), ("export-decoded", {})]:
-        write(node, f"{T}transformations/tokenization/{call}/pg-open", body, 400, "stores: only the rows of")
+    for call in ["snapshot", "export-decoded"]:
+        write(node, f"{T}transformations/tokenization/{call}/pg-open", {}, 400, "stores: rows are read from")
+    write(node, f"{T}transformations/tokenization/restore/pg-open", {"values": ["x"]}, 400, "values: number 1 is no")
+
+
+def test_a_store_is_added_filled_from_a_snapshot_and_takes_over_under_load(cluster, database):
+    node, name = cluster.nodes[1], f"{database.name}-move"
+    write(node, f"{T}transformations/tokenization/{name}", {"mapping_mode": "exportable", "allowed_roles": "*"})
+    write(node, f"{T}role/{name}", {"transformations": name})
+    old = [(encode(node, name, str(n), metadata=f"n={n}"), str(n)) for n in range(30)]
+    gone = encode(node, name, "gone")
+    path = f"{T}transformations/tokenization/"
+    with under_load(cluster, name) as acknowledged:
+        cluster.await_until(lambda: len(acknowledged) > 20)
+        write(node, path + name, {"stores": f"builtin/internal,{database.name}"})
+        count = len(acknowledged)
+        cluster.await_until(lambda: len(acknowledged) > count + 20)  # calls of before have ended
+        delete(node, f"tokens/{name}", token=gone)
+        for _ in range(2):  # restoring is idempotent
+            more = {}
+            while more is not None:
+                page = write(node, f"{path}snapshot/{name}", {"limit": 100, **more}, 200).data
+                write(cluster.nodes[2], f"{path}restore/{name}", {"values": page["values"]})
+                more = {"continuation": page["continuation"]} if "continuation" in page else None
+        write(node, path + name, {"stores": database.name})
+        count = len(acknowledged)
+        cluster.await_until(lambda: len(acknowledged) > count + 20)
+    assert_all_decode(cluster, name, [*old, *acknowledged])
+    assert ask(node, "metadata", name, old[7][0]) == {"metadata": {"n": "7"}}
+    write(node, f"{T}decode/{name}", {"value": gone}, 400, NO_TOKEN)
+    write(node, f"{path}snapshot/{name}", {}, 400, "stores: rows are read from")

@@ -555,14 +555,7 @@ enum status transform_code_outside(struct req *req)
     struct code *c = req->prepared;
     if (c == NULL)
         return ST_UNKNOWN_OUTCOME;
-    const struct transform_chain *chain = &c->chain;
-    if (chain->status == ST_NOMEM)
-        return ST_NOMEM;
-    if (chain->name != NULL)
-        return req_fail(req, ST_BAD_GATEWAY, "store \"%s\": %s", chain->name, chain->reason.text);
-    if (chain->status != ST_OK)
-        return req_fail(req, chain->status == ST_CORRUPT ? ST_BAD_GATEWAY : chain->status, "%s",
-                        chain->reason.text);
+    TRY(transform_chain_result(&c->chain));
     if (c->refusal.text[0] != '\0')
         return req_fail(req, ST_INVALID, "%s", c->refusal.text);
     for (unsigned i = 0; i < c->n_warnings; i++)

@@ -56,6 +56,7 @@ struct transform_sql {
     struct transform_ring ring;
     struct transform_list keys; /* of struct transform_kept_key */
     bool sorted;
+    bool only_missing; /* a live row stays, whatever the new one has */
 };
 struct transform_kept_key {
     uint32_t version;
@@ -132,5 +133,7 @@ struct transform_chain {
 };
 /* Begin; ends with req_wait_done. */
 void transform_chain_start(struct transform_chain *chain);
+/* After that: ST_OK, or a status with the request's error. */
+NODISCARD enum status transform_chain_result(const struct transform_chain *chain);
 
 #endif

@@ -99,3 +99,13 @@ void transform_chain_start(struct transform_chain *c)
     c->job.until_ms = out_sql_now_ms() + TRANSFORM_SQL_MS;
     go_on(c);
 }
+
+enum status transform_chain_result(const struct transform_chain *c)
+{
+    if (c->status == ST_OK || c->status == ST_NOMEM)
+        return c->status;
+    if (c->name != NULL)
+        return req_fail(c->req, ST_BAD_GATEWAY, "store \"%s\": %s", c->name, c->reason.text);
+    return req_fail(c->req, c->status == ST_CORRUPT ? ST_BAD_GATEWAY : c->status, "%s",
+                    c->reason.text);
+}

@@ -198,8 +198,9 @@ static const char upsert_postgres[] =
     " ON CONFLICT (transform_id, storage_token) DO UPDATE SET fingerprint = EXCLUDED.fingerprint, "
     "key_version = EXCLUDED.key_version, ciphertext = EXCLUDED.ciphertext, "
     "encrypted_metadata = EXCLUDED.encrypted_metadata, encrypted_id = EXCLUDED.encrypted_id, "
-    "expiration_time = EXCLUDED.expiration_time WHERE t.ciphertext IS NULL OR "
-    "EXCLUDED.encrypted_metadata IS NOT NULL OR t.key_version < ";
+    "expiration_time = EXCLUDED.expiration_time WHERE t.ciphertext IS NULL OR ";
+static const char if_metadata_postgres[] = "EXCLUDED.encrypted_metadata IS NOT NULL OR ";
+static const char if_metadata_mysql[] = "VALUES(encrypted_metadata) IS NOT NULL OR ";
 
 /* MariaDB assigns from left to right, so the columns of the condition come last. A tombstone has no
  * fingerprint; a live row of the same key has the same one. */
@@ -211,10 +212,9 @@ static void put_upsert_mysql(struct statement *s, int64_t least)
     put(s, " ON DUPLICATE KEY UPDATE ");
     for (size_t i = 0; i < ARRAY_LEN(replaced_mysql); i++) {
         const char *column = replaced_mysql[i];
-        buf_add_format(&s->text,
-                       "%s = IF(fingerprint = '' OR VALUES(encrypted_metadata) IS NOT "
-                       "NULL OR key_version < ",
-                       column);
+        buf_add_format(&s->text, "%s = IF(fingerprint = '' OR ", column);
+        put(s, s->sql->only_missing ? "" : if_metadata_mysql);
+        put(s, "key_version < ");
         bind(s, number(least));
         buf_add_format(&s->text, ", VALUES(%s), %s), ", column, column);
     }
@@ -253,6 +253,8 @@ static enum status write_rows(struct statement *s)
     const int64_t least = MAX(sql->ring.min_available, sql->ring.min_decryption);
     if (s->postgres) {
         put(s, upsert_postgres);
+        put(s, sql->only_missing ? "" : if_metadata_postgres);
+        put(s, "t.key_version < ");
         bind(s, number(least));
     } else {
         put_upsert_mysql(s, least);
