@@ -14,11 +14,12 @@ install(FILES deploy/systemd/tmpfiles.conf DESTINATION lib/tmpfiles.d RENAME hol
 
 # The documents keep their folders: they link to each other.
 set(DOC share/doc/holdfast)
-install(FILES README.md LIMITS.md PROTOCOL.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION ${DOC})
+install(FILES README.md LIMITS.md PROTOCOL.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE DESTINATION ${DOC})
 install(DIRECTORY docs DESTINATION ${DOC} FILES_MATCHING PATTERN "*.md")
 install(FILES deploy/README.md DESTINATION ${DOC}/deploy)
 install(DIRECTORY deploy/dr DESTINATION ${DOC}/deploy
     FILES_MATCHING PATTERN "*.md" PATTERN "alerts.yml")
+install(DIRECTORY deploy/observe DESTINATION ${DOC}/deploy)
 install(FILES deploy/haproxy/haproxy.cfg DESTINATION ${DOC}/deploy/haproxy)
 install(PROGRAMS deploy/tls/bootstrap DESTINATION ${DOC}/deploy/tls)
 

@@ -20,6 +20,7 @@ static const char *const modules[] = {"audit", "auth",   "http",  "main",  "mesh
 /* For each module, its own level + 1; 0: the module has the common level. */
 static _Atomic int own_levels[ARRAY_LEN(modules)];
 static _Atomic bool any_own;
+static _Atomic bool is_text;
 
 static size_t find_module(const char *name)
 {
@@ -74,6 +75,11 @@ enum trace_level trace_level(void)
     return lowest;
 }
 
+void trace_set_text(bool text)
+{
+    is_text = text;
+}
+
 void trace_set_node(const char *name)
 {
     node_name = name;
@@ -100,6 +106,20 @@ static size_t escape(char *out, size_t room, const char *text)
     }
     out[n] = '\0';
     return n;
+}
+
+/* Put a line of text, with the members of `more` behind the message, into `line`. */
+static size_t show_as_text(char line[TRACE_LINE_MAX], enum trace_level level, const char *module,
+                           const char *stamp, const char *text, struct bytes more)
+{
+    char message[TRACE_LINE_MAX];
+    bool plain = more.len == 0;
+    ASSERT(plain || more.data[0] == ',');
+    ASSERT(level < TRACE_OFF);
+    (void)snprintf(message, sizeof message, "%s%s%.*s%s", text, plain ? "" : " {",
+                   plain ? 0 : (int)more.len - 1, (const char *)more.data + (plain ? 0 : 1),
+                   plain ? "" : "}"); /* a line that is cut off is still useful */
+    return tail_put_text(line, level, module, stamp, message);
 }
 
 /* Write one line, and give it to followers. `more` is JSON text behind the message,
@@ -129,6 +149,8 @@ static void write_line(enum trace_level level, const char *module, const char *t
     size_t len = n > 0 ? MIN((size_t)n, sizeof line - 1) : 0;
     if (level >= tail_lowest())
         tail_give(level, module, stamp, safe, bytes_of(line, len));
+    if (logged && is_text)
+        len = show_as_text(line, level, module, stamp, safe, more);
     if (logged && write(STDERR_FILENO, line, len) < 0)
         return; /* there is no other place to report the failure */
 }

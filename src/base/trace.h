@@ -1,5 +1,5 @@
-/* Log lines for operators: one JSON object a line on standard error. Never pass a secret. Any
- * thread. */
+/* Log lines for operators on standard error: one JSON object a line, or text. Never pass a secret.
+ * Any thread. */
 #ifndef HOLDFAST_BASE_TRACE_H
 #define HOLDFAST_BASE_TRACE_H
 
@@ -19,6 +19,10 @@ enum trace_level trace_level_of(const char *module);
 NODISCARD enum status trace_set_level_of(const char *module, enum trace_level level);
 /* The module has the common level again; NULL: all modules have. ST_NOT_FOUND: no such module. */
 NODISCARD enum status trace_follow(const char *module);
+
+/* Whether lines on standard error are text, "TIME [LEVEL] module: message"; at start they are JSON.
+ */
+void trace_set_text(bool text);
 
 /* One line: {"@timestamp","@level","@module",["@node",]"@message"}. `module` is a folder name. */
 void trace(enum trace_level level, const char *module, const char *format, ...)

@@ -122,23 +122,26 @@ static void keep_line(struct tail *tail, const char *stamp, struct bytes line)
     put(tail, line);
 }
 
-/* Write the line in the standard format. The text of the JSON line is used, because its control
- * characters are escaped. */
-static size_t put_standard(char *line, enum trace_level level, const char *module,
-                           const char *stamp, const char *text)
+size_t tail_put_text(char line[TRACE_LINE_MAX], enum trace_level level, const char *module,
+                     const char *stamp, const char *text)
 {
     static const char *const names[] = {"[DEBUG]", "[INFO] ", "[WARN] ", "[ERROR]"};
     ASSERT(level < ARRAY_LEN(names));
     int n = snprintf(line, TRACE_LINE_MAX, "%s %s %s: %s\n", stamp, names[level], module, text);
     ASSERT(n > 0);
-    return MIN((size_t)n, (size_t)TRACE_LINE_MAX - 1);
+    ASSERT(strchr(text, '\n') == NULL); /* a line stays one line */
+    if (n >= TRACE_LINE_MAX) {
+        n = TRACE_LINE_MAX - 1;
+        line[n - 1] = '\n';
+    }
+    return (size_t)n;
 }
 
 void tail_give(enum trace_level level, const char *module, const char *stamp, const char *text,
                struct bytes json)
 {
     char line[TRACE_LINE_MAX];
-    struct bytes standard = bytes_of(line, put_standard(line, level, module, stamp, text));
+    struct bytes standard = bytes_of(line, tail_put_text(line, level, module, stamp, text));
     ASSERT(json.len < TRACE_LINE_MAX);
     take_lock();
     for (unsigned i = 0; i < TAIL_MAX; i++)

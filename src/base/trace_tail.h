@@ -31,6 +31,10 @@ size_t tail_take(struct tail *tail, void *into, size_t room);
 
 /* For trace.c: the lowest level that a follower wants; TRACE_OFF: there are no followers. */
 enum trace_level tail_lowest(void);
+/* For trace.c: a line of the standard format, "TIME [LEVEL] module: text", with its newline. `text`
+ * is that of the JSON line, whose control characters are escaped. Returns its length. */
+size_t tail_put_text(char line[TRACE_LINE_MAX], enum trace_level level, const char *module,
+                     const char *stamp, const char *text);
 /* For trace.c: give a line to the followers. `json` is the line of the log, with its newline;
  * `stamp` is its time. */
 void tail_give(enum trace_level level, const char *module, const char *stamp, const char *text,

@@ -70,6 +70,14 @@ int kv_resolve(struct cli *cli, const char *api, const char *needs_v2, struct kv
         cli_complain("%s needs a key/value engine of version 2", needs_v2);
         return CLI_REMOTE_ERROR;
     }
+    if (place.rest[0] == '\0' && place.mount[0] != '\0' &&
+        strcmp(cli->command->name, "kv list") != 0) {
+        cli_complain(
+            "%s is where the engine is mounted: name a secret below it; \"holdfast kv list "
+            "%s\" lists them",
+            place.mount, place.mount);
+        return CLI_LOCAL_ERROR;
+    }
     char *path = arena_format(&cli->arena, "%s%s%s%s", place.mount, place.v2 ? api : "",
                               place.v2 && place.rest[0] != '\0' ? "/" : "", place.rest);
     if (path == NULL) {

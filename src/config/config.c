@@ -571,6 +571,7 @@ static enum status default_api_addr(struct config *config)
 static enum status root_check(struct loader *l, const struct text_value *root)
 {
     static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL};
+    static const char *const formats[] = {"", "json", "text", NULL};
     struct config *config = l->config;
 
     if (!is_node_name(config->node_name))
@@ -580,6 +581,9 @@ static enum status root_check(struct loader *l, const struct text_value *root)
     if (!is_one_of(bytes_str(config->log_level), levels))
         return loader_refuse(l, text_get(root, "log_level")->line,
                              "log_level: debug, info, warn, error or off is expected");
+    if (!is_one_of(bytes_str(config->log_format), formats))
+        return loader_refuse(l, text_get(root, "log_format")->line,
+                             "log_format: json or text is expected");
     if (!is_one_of(bytes_str(config->log_requests_level), levels))
         return loader_refuse(l, text_get(root, "log_requests_level")->line,
                              "log_requests_level: debug, info, warn, error or off is expected");

@@ -98,7 +98,7 @@ struct config_blocks {
 struct config {
     struct arena arena; /* owns every text and list of this struct */
     const char *file;
-    const char *node_name, *data_dir, *log_level;
+    const char *node_name, *data_dir, *log_level, *log_format;
     const char *api_addr;         /* URL of this node for clients */
     bool api_addr_given;          /* false: api_addr was derived from the first listener */
     const char *datacenter;       /* name of the datacenter, for APIs that tell it */

@@ -10,6 +10,8 @@ static const struct field root_fields[] = {
           .help = "URL at which clients reach this node; default: that of the first listener."),
     FIELD(struct config, log_level, STRING, .preset = "info", .reloaded = true,
           .help = "debug, info, warn, error or off."),
+    FIELD(struct config, log_format, STRING, .preset = "",
+          .help = "json or text; default: text where standard error is a terminal, else json."),
     FIELD(struct config, log_requests_level, STRING, .preset = "debug",
           .help = "Level of the lines about requests: debug, info, warn, error or off."),
     FIELD(struct config, enable_response_header_hostname, BOOL, .preset = "false",

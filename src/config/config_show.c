@@ -106,6 +106,7 @@ void config_show(const struct config *c, struct buf *out)
     text_member_str(&w, "api_addr", c->api_addr);
     text_member_str(&w, "cluster_addr", c->cluster.advertise);
     text_member_str(&w, "cluster_name", c->cluster.name);
+    text_member_str(&w, "log_format", c->log_format != NULL ? c->log_format : "");
     text_member_str(&w, "log_level", c->log_level != NULL ? c->log_level : "info");
     text_member_str(&w, "log_requests_level", c->log_requests_level);
     text_member_bool(&w, "enable_response_header_hostname", c->enable_response_header_hostname);

@@ -1,4 +1,5 @@
 #include "lease/lease_ttl.h"
+#include "text/duration.h"
 #include "text/time.h"
 
 static int64_t ttl_of(const struct lease_ttl *t)
@@ -40,17 +41,18 @@ void lease_cut_say(const struct lease_cut *cut, struct reason *ret_warning)
     static const char *const whose[] = {[LEASE_LIMIT_SYSTEM] = "of the system",
                                         [LEASE_LIMIT_MOUNT] = "of the mount",
                                         [LEASE_LIMIT_KIND] = "that the engine gives"};
+    char ttl[TEXT_SPAN_MAX], granted[TEXT_SPAN_MAX], max[TEXT_SPAN_MAX];
     ASSERT(cut->by != LEASE_LIMIT_NONE && cut->ttl_s >= cut->granted_s);
+    (void)text_span(cut->ttl_s, ttl);
+    (void)text_span(cut->granted_s, granted);
     if (cut->by == LEASE_LIMIT_TOKEN)
-        reason_set(ret_warning,
-                   "TTL of \"%llds\" is cut to \"%llds\": the lease ends with the batch token that "
-                   "took it",
-                   (long long)cut->ttl_s, (long long)cut->granted_s);
+        reason_set(
+            ret_warning,
+            "TTL of \"%s\" is cut to \"%s\": the lease ends with the batch token that took it", ttl,
+            granted);
     else
         reason_set(ret_warning,
-                   "TTL of \"%llds\" exceeded the effective max_ttl of \"%llds\"; TTL value is "
-                   "capped accordingly: the max_ttl %s is \"%llds\", counted from the issue of the "
-                   "lease",
-                   (long long)cut->ttl_s, (long long)cut->granted_s, whose[cut->by],
-                   (long long)cut->max_s);
+                   "TTL of \"%s\" exceeded the effective max_ttl of \"%s\"; TTL value is capped "
+                   "accordingly: the max_ttl %s is \"%s\", counted from the issue of the lease",
+                   ttl, granted, whose[cut->by], text_span(cut->max_s, max));
 }

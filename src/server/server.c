@@ -99,8 +99,10 @@ static void start_workers(struct server *s)
             on_failed(s, NODE_NOT_STARTED, &reason);
         s->n_workers = i + 1;
     }
-    trace(TRACE_INFO, "main", "%s %s with %u workers", s->config->node_name,
-          s->ready ? "serves" : "waits", n);
+    trace(TRACE_INFO, "main",
+          s->ready ? "serving as %s with %u workers"
+                   : "%s is waiting to become a member of a cluster; %u workers",
+          s->config->node_name, n);
     notify_serving(s);
 }
 
@@ -532,6 +534,8 @@ int server_run(const struct config *config)
     s.config = config;
     trace_set_node(config->node_name);
     trace_set_level(reload_level_of(config->log_level));
+    trace_set_text(config->log_format != NULL && config->log_format[0] != '\0' ? strcmp(config->log_format, "text") == 0
+                                                 : isatty(STDERR_FILENO) != 0);
     forbid_dumps();
     raise_descriptors();
     if (memory_holder_start() != ST_OK)

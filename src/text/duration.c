@@ -1,6 +1,8 @@
 #include "text/duration.h"
 #include "text/value.h"
 
+#include <stdio.h>
+
 enum { FRACTION_DIGITS_MAX = 18 };
 
 static const int64_t SECOND = 1000000000;
@@ -158,4 +160,20 @@ enum status text_size_parse(struct bytes text, uint64_t *ret_bytes)
         return ST_INVALID;
     *ret_bytes = (uint64_t)n;
     return ST_OK;
+}
+
+const char *text_span(int64_t seconds, char text[TEXT_SPAN_MAX])
+{
+    const struct {
+        int64_t n;
+        char unit;
+    } parts[] = {{seconds / 3600, 'h'}, {seconds / 60 % 60, 'm'}, {seconds % 60, 's'}};
+    size_t len = 0;
+    ASSERT(seconds >= 0);
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        if (parts[i].n != 0 || (seconds == 0 && parts[i].unit == 's'))
+            len += (size_t)snprintf(text + len, TEXT_SPAN_MAX - len, "%lld%c",
+                                    (long long)parts[i].n, parts[i].unit);
+    ASSERT(len > 0 && len < TEXT_SPAN_MAX);
+    return text;
 }

@@ -14,6 +14,9 @@ NODISCARD enum status text_duration_parse(struct bytes text, int64_t *ret_ns);
  * would become 0, which often means no limit. */
 NODISCARD enum status text_seconds_parse(struct bytes text, int64_t *ret_s);
 
+/* Seconds ≥ 0 as people write them, without parts that are 0: "0s", "90s" as "1m30s", "1000h". */
+enum { TEXT_SPAN_MAX = 40 };
+const char *text_span(int64_t seconds, char text[TEXT_SPAN_MAX]);
 /* Write a duration ≥ 0 in Go's form: "0s", "250ms", "1h30m0s". */
 void text_duration_put(struct buf *out, int64_t ns);
 

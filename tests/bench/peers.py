@@ -1,8 +1,10 @@
-"""What holdfast is measured against: etcd of Debian, a trivial responder, OpenSSL's server."""
+"""What holdfast is measured against: the newest etcd, a trivial responder, OpenSSL's server."""
 
 import contextlib
+import functools
 import http.client
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -47,6 +49,24 @@ def responder():
         yield port
 
 
+@functools.cache
+def etcd_program():
+    """The etcd of etcd/server/go.mod, built once, with the toolchain that it asks for; Debian's where
+    HOLDFAST_ETCD=debian says so or the module cannot be built. Prints its version."""
+    program = TOP / "build" / "bench" / "etcd"
+    if os.environ.get("HOLDFAST_ETCD") == "debian":
+        program = "etcd"
+    else:
+        built = subprocess.run(["go", "build", "-o", program, "."], cwd=TOP / "tests" / "bench" / "etcd" / "server",
+                               env={**os.environ, "GOTOOLCHAIN": "auto"}, timeout=1800, capture_output=True, text=True)
+        if built.returncode != 0:
+            print(f"the newest etcd cannot be built here, Debian's is measured: {built.stderr.strip()[-300:]}")
+            program = "etcd"
+    told = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout
+    print(f"peer: {told.splitlines()[0]}", flush=True)
+    return program
+
+
 class EtcdNode:
     def __init__(self, cluster, name, client_port, peer_port):
         self.cluster, self.name = cluster, name
@@ -75,7 +95,7 @@ class EtcdNode:
             flags |= {"cert-file": certificate, "key-file": key}
         with open(self.cluster.dir / f"{self.name}.log", "ab") as log:
             self.process = subprocess.Popen(
-                [*TIED, *self.cluster.prefix, "etcd", *(f"--{k}={v}" for k, v in flags.items())],
+                [*TIED, *self.cluster.prefix, etcd_program(), *(f"--{k}={v}" for k, v in flags.items())],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def kill(self):

@@ -22,6 +22,7 @@ def test_kv_version_2_from_first_write_to_destruction(cli, tmp_path):
     assert re.search(r"^x +1$", shown, re.M) and re.search(r"^y +=2$", shown, re.M)
     assert cli("kv", "get", "-field=x", "-mount=secret", "cli/a").stdout == "1"
     cli("kv", "get", "-field=none", "secret/cli/a", code=1)
+    assert 'holdfast kv list secret/' in cli("kv", "get", "secret", code=1).stderr
     cli("kv", "put", "-cas=0", "secret/cli/a", "x=2", code=2)
     cli("kv", "put", "-cas=1", "secret/cli/a", "x=2")
     whole = cli.json("kv", "get", "-version=1", "secret/cli/a")["data"]

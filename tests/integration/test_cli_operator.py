@@ -42,8 +42,9 @@ def test_operators_see_and_turn_the_keys(cli):
     cli("operator", "raft", "autopilot", "set-config", "-cleanup-dead-servers=true", code=2)
     config = cli.json("operator", "raft", "autopilot", "get-config")["data"]
     assert config["max_trailing_logs"] == 900 and not config["cleanup_dead_servers"]
-    active = cli.cluster.active()
-    cli("operator", "step-down", env={"HOLDFAST_ADDR": active.url})
+    active, standby = cli.cluster.active(), cli.cluster.standbys()[0]
+    said = cli("operator", "step-down", env={"HOLDFAST_ADDR": standby.url}).stdout
+    assert said == f"Success! Stepped down: {active.url}\n"
     cli.cluster.await_up()
     powerless = cli("token", "create", "-policy=default", "-field=token").stdout
     for command in (["rotate"], ["step-down"], ["seal"]):
@@ -150,7 +151,7 @@ def test_a_cluster_of_key_shares_is_initialised_unsealed_and_sealed(tmp_path):
         assert cli.json("operator", "unseal", "-", stdin=keys[3])["sealed"] is False
         cluster.await_up()
         cli("status")
-        cli("operator", "seal")
+        assert "opens by itself" not in cli("operator", "seal").stdout
         assert cli.json("status", code=2)["sealed"] is True
         cli("read", "secret/config", code=2)
 

@@ -3,14 +3,16 @@
 import json
 import os
 import pathlib
+import pty
 import re
 import signal
 import socket
+import subprocess
 import time
 
 import pytest
 
-from cluster import Cluster, Node
+from cluster import HOLDFAST, Cluster, Node
 
 
 def ends_with(node, *texts):
@@ -161,6 +163,27 @@ def test_the_log_level_is_obeyed():
         cluster.start()
         cluster.await_up()
         assert '"@level":"info"' not in cluster.nodes[0].log_text()
+
+
+def test_the_log_is_text_where_asked_for_or_on_a_terminal():
+    line = r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z \[INFO\]  raft: became leader \(term \d+\)$"
+    with Cluster(size=1, config={"log_format": "text"}) as cluster:
+        node = cluster.nodes[0]
+        assert re.search(line, node.log_text(), re.M) and "@level" not in node.log_text()
+        node.stop()
+        node.config["log_format"] = ""
+        node.write_config()
+        terminal, its_side = pty.openpty()
+        shown = b""
+        with subprocess.Popen([HOLDFAST, "server", "-config", str(node.config_path)], stderr=its_side) as process:
+            while not re.search(line, shown.decode().replace("\r", ""), re.M):
+                part = os.read(terminal, 65536)
+                assert part != b"", shown
+                shown += part
+            process.terminate()
+        os.close(its_side)
+        os.close(terminal)
+        assert b"@level" not in shown
 
 
 def test_snapshots_from_the_first_entry_on():

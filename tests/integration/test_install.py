@@ -16,7 +16,8 @@ share/bash-completion/completions/holdfast share/zsh/site-functions/_holdfast
 share/fish/vendor_completions.d/holdfast.fish share/doc/holdfast/README.md
 share/doc/holdfast/LIMITS.md share/doc/holdfast/LICENSE share/doc/holdfast/CHANGELOG.md
 share/doc/holdfast/deploy/haproxy/haproxy.cfg share/doc/holdfast/deploy/tls/bootstrap
-share/doc/holdfast/deploy/dr/README.md
+share/doc/holdfast/deploy/dr/README.md share/doc/holdfast/deploy/observe/alerts.yml
+share/doc/holdfast/SECURITY.md share/doc/holdfast/docs/README.md
 """.split()
 
 

@@ -27,7 +27,7 @@ class Single:
         before = len(self.node.log_text())
         self.node.start()
         deadline = time.monotonic() + 120
-        while "serves with" not in self.node.log_text()[before:]:
+        while "serving as" not in self.node.log_text()[before:]:
             assert self.node.alive and time.monotonic() < deadline, self.node.log_text()[-2000:]
             time.sleep(0.02)
 

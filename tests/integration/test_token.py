@@ -94,7 +94,7 @@ def test_errors_say_what_is_wrong(cluster):
         ("lookup", {"token": "hvs.none"}, 403, "bad token"),
         ("lookup-accessor", {"accessor": "none"}, 400, "invalid accessor"),
         ("renew", {"token": "hvs.none"}, 400, "token not found"),
-        ("renew-self", {}, 400, "invalid lease ID"),
+        ("renew-self", {}, 400, "lease is not renewable"),
         ("renew-accessor", {"accessor": "none"}, 400, "invalid accessor"),
         ("revoke-accessor", {"accessor": "none"}, 400, "invalid accessor"),
         ("revoke-orphan", {"token": "none"}, 400, "not found"),

@@ -116,9 +116,7 @@ static enum status renew(struct req *req, const char *bearer, const struct auth_
 
     if (auth_token_is_batch(token))
         return req_fail(req, ST_INVALID, "batch tokens cannot be renewed");
-    if (strcmp(token->path, AUTH_ROOT_PATH) == 0) /* a root token has no lease */
-        return req_fail(req, ST_INVALID, "invalid lease ID");
-    if (!token->renewable)
+    if (strcmp(token->path, AUTH_ROOT_PATH) == 0 || !token->renewable)
         return req_fail(req, ST_INVALID, "lease is not renewable");
     if (req_is_login_token(token))
         TRY(req_login_renew(req, token, increment_s, &renewed.expire_ms));

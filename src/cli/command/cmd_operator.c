@@ -327,25 +327,47 @@ static int cmd_unseal(struct cli *cli)
     return CLI_OK;
 }
 
-static int just_do(struct cli *cli, const char *path, const char *said)
+static int just_do(struct cli *cli, const char *path)
 {
     CLEANUP(buf_done) struct buf body = {0};
     struct cli_reply reply = {0};
     buf_add_str(&body, "{}");
-    int code = cli_request(cli, "PUT", path, &body, &reply);
-    if (code == CLI_OK && !cli->json)
-        printf("Success! %s: %s\n", said, cli->address);
-    return code;
+    return cli_request(cli, "PUT", path, &body, &reply);
+}
+
+/* Ask without a message: the answer is a courtesy. NULL: there is none. */
+static const struct text_value *ask_aside(struct cli *cli, const char *path)
+{
+    const struct text_value *body = NULL;
+    struct cli_request ask = {.method = "GET", .path = path, .aside = true};
+    struct cli_reply reply = {0};
+    struct reason why = {{0}};
+    if (cli_send(cli, &ask, &reply, &why) == ST_OK && reply.status == 200 &&
+        text_json_parse(&cli->arena, reply.body, &body, NULL) == ST_OK)
+        return body;
+    return NULL;
 }
 
 static int cmd_seal(struct cli *cli)
 {
-    return just_do(cli, "sys/seal", "Sealed the node");
+    int code = just_do(cli, "sys/seal");
+    if (code != CLI_OK || cli->json)
+        return code;
+    printf("Success! Sealed the node: %s\n", cli->address);
+    const struct text_value *type = text_get(ask_aside(cli, "/v1/sys/seal-status"), "type");
+    if (type != NULL && type->kind == TEXT_STRING && !text_is(type->text, "shamir"))
+        printf("Its seal opens by itself: a restart unseals the node.\n");
+    return code;
 }
 
 static int cmd_step_down(struct cli *cli)
 {
-    return just_do(cli, "sys/step-down", "Stepped down");
+    const struct text_value *leader = text_get(ask_aside(cli, "/v1/sys/leader"), "leader_address");
+    int code = just_do(cli, "sys/step-down");
+    if (code == CLI_OK && !cli->json)
+        printf("Success! Stepped down: %.*s\n", leader != NULL ? (int)leader->text.len : 15,
+               leader != NULL ? (const char *)leader->text.data : "the active node");
+    return code;
 }
 
 static int cmd_key_status(struct cli *cli)

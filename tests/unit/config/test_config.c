@@ -310,6 +310,7 @@ static void values_that_cannot_work_are_refused(void **ctx)
         {"node_name = \"\"\ndata_dir = \"d\"\n", "node_name"},
         {"node_name = \"a\"\ndata_dir = \"\"\n", "data_dir"},
         {NAMES "log_level = \"loud\"\n", "log_level"},
+        {NAMES "log_format = \"xml\"\n", "log_format"},
         {NAMES "workers = -1\n", "workers"},
         {NAMES "drain_delay_s = \"2h\"\n", "3: drain_delay_s: at most 3600"},
         {NAMES "max_blocking_queries = 0\n", "3: max_blocking_queries: 1 to 1000000"},

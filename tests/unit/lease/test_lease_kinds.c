@@ -553,11 +553,11 @@ static void each_limit_cuts_a_lease(void **ctx)
     check_ttl((struct lease_ttl){.now_ms = NOW_MS, .own_s = 200, .wanted_s = 300}, 300,
               LEASE_LIMIT_NONE, "");
     check_ttl((struct lease_ttl){.now_ms = LATER, .wanted_s = 501}, 500, LEASE_LIMIT_SYSTEM,
-              "of the system is \"1000s\"");
+              "of the system is \"16m40s\"");
     check_ttl((struct lease_ttl){.now_ms = LATER, .wanted_s = 501, .limits.of_mount = true}, 500,
-              LEASE_LIMIT_MOUNT, "TTL of \"501s\" exceeded the effective max_ttl of \"500s\"");
+              LEASE_LIMIT_MOUNT, "TTL of \"8m21s\" exceeded the effective max_ttl of \"8m20s\"");
     check_ttl((struct lease_ttl){.now_ms = LATER, .own_max_s = 550}, 50, LEASE_LIMIT_KIND,
-              "that the engine gives is \"550s\"");
+              "that the engine gives is \"9m10s\"");
     check_ttl((struct lease_ttl){.now_ms = LATER, .own_max_s = 2000, .wanted_s = 501}, 500,
               LEASE_LIMIT_SYSTEM, "of the system");
     check_ttl((struct lease_ttl){.now_ms = LATER, .limit_ms = LATER + 7000}, 7, LEASE_LIMIT_TOKEN,

@@ -138,7 +138,7 @@ static void the_mount_and_the_role_bound_the_life_of_a_token(void **ctx)
     write_user("words", "");
     expect(log_in("words"), 200, "\"lease_duration\":600");
     write_user("words", ",\"token_ttl\":\"1h\"");
-    expect(log_in("words"), 200, "exceeded the effective max_ttl of \\\"1800s\\\"");
+    expect(log_in("words"), 200, "exceeded the effective max_ttl of \\\"30m\\\"");
     expect(log_in("words"), 200, "\"lease_duration\":1800");
     write_user("words", ",\"token_max_ttl\":\"5m\"");
     expect(log_in("words"), 200, "\"lease_duration\":300");
@@ -392,12 +392,12 @@ static void a_renewal_is_cut_to_the_limit_of_mount_or_system(void **ctx)
     struct test_request *t =
         expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":\"9000h\"")), 200,
                "\"lease_duration\":2764740");
-    expect(t, 200, "max_ttl of the system is \\\"2764800s\\\", counted from the issue");
+    expect(t, 200, "max_ttl of the system is \\\"768h\\\", counted from the issue");
     expect(post(root, "sys/mounts/lamps/tune", "{\"max_lease_ttl\":1000}"), 204, NULL);
     t = expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":1200")), 200,
                "\"lease_duration\":940");
-    expect(t, 200, "TTL of \\\"1200s\\\" exceeded the effective max_ttl of \\\"940s\\\"");
-    expect(t, 200, "max_ttl of the mount is \\\"1000s\\\"");
+    expect(t, 200, "TTL of \\\"20m\\\" exceeded the effective max_ttl of \\\"15m40s\\\"");
+    expect(t, 200, "max_ttl of the mount is \\\"16m40s\\\"");
     t = expect(post(root, "sys/leases/renew", about_lease(id, ",\"increment\":900")), 200,
                "\"lease_duration\":900");
     expect(t, 200, "\"warnings\":null");

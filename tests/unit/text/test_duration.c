@@ -112,6 +112,25 @@ static void durations_are_written_in_gos_form(void **ctx)
     }
 }
 
+static void spans_have_no_part_that_is_0(void **ctx)
+{
+    (void)ctx;
+    static const struct {
+        int64_t s;
+        const char *text;
+    } cases[] = {{0, "0s"},
+                 {59, "59s"},
+                 {60, "1m"},
+                 {3601, "1h1s"},
+                 {5400, "1h30m"},
+                 {3600000, "1000h"},
+                 {INT64_MAX, "2562047788015215h30m7s"}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char text[TEXT_SPAN_MAX];
+        assert_string_equal(text_span(cases[i].s, text), cases[i].text);
+    }
+}
+
 static void sizes_have_binary_and_decimal_units(void **ctx)
 {
     (void)ctx;
@@ -254,13 +273,30 @@ static void times_are_read_with_any_offset(void **ctx)
         {"9999-12-31T23:59:59.999Z", TEXT_TIME_END - 1},
     };
     static const char *const bad[] = {
-        "", "Z", "2023-11-14", "2023-11-14T22:13Z", "2023-11-14T22:13:20", "2023-11-14 22:13:20Z",
-        "2023-13-14T22:13:20Z", "2023-00-14T22:13:20Z", "2023-11-31T22:13:20Z",
-        "2023-11-00T22:13:20Z", "2023-02-29T00:00:00Z", "1900-02-29T00:00:00Z",
-        "2023-11-14T24:00:00Z", "2023-11-14T22:60:20Z", "2023-11-14T22:13:60Z",
-        "2023-11-14T22:13:20.Z", "2023-11-14T22:13:20ZZ", "2023-11-14T22:13:20+2:00",
-        "2023-11-14T22:13:20+24:00", "2023-11-14T22:13:20+01:60", "0000-12-31T00:00:00Z",
-        "0001-01-01T00:00:00+00:01", "9999-12-31T23:59:59-00:01", "+023-11-14T22:13:20Z",
+        "",
+        "Z",
+        "2023-11-14",
+        "2023-11-14T22:13Z",
+        "2023-11-14T22:13:20",
+        "2023-11-14 22:13:20Z",
+        "2023-13-14T22:13:20Z",
+        "2023-00-14T22:13:20Z",
+        "2023-11-31T22:13:20Z",
+        "2023-11-00T22:13:20Z",
+        "2023-02-29T00:00:00Z",
+        "1900-02-29T00:00:00Z",
+        "2023-11-14T24:00:00Z",
+        "2023-11-14T22:60:20Z",
+        "2023-11-14T22:13:60Z",
+        "2023-11-14T22:13:20.Z",
+        "2023-11-14T22:13:20ZZ",
+        "2023-11-14T22:13:20+2:00",
+        "2023-11-14T22:13:20+24:00",
+        "2023-11-14T22:13:20+01:60",
+        "0000-12-31T00:00:00Z",
+        "0001-01-01T00:00:00+00:01",
+        "9999-12-31T23:59:59-00:01",
+        "+023-11-14T22:13:20Z",
         "2023-11-14T22:13:20+01:000",
     };
     int64_t ms;
@@ -286,6 +322,7 @@ int main(void)
         cmocka_unit_test(what_is_no_duration_is_refused),
         cmocka_unit_test(whole_seconds_have_no_fraction),
         cmocka_unit_test(durations_are_written_in_gos_form),
+        cmocka_unit_test(spans_have_no_part_that_is_0),
         cmocka_unit_test(instants_are_written_as_rfc_3339),
         cmocka_unit_test(times_are_read_with_any_offset),
         cmocka_unit_test(dates_of_http_are_imf_fixdates),
