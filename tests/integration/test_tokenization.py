@@ -533,7 +533,7 @@ def test_a_bad_import_changes_nothing(cluster):
                         ({"ciphertext": good, "hash_function": "SHA512"}, "ciphertext: it was not made with"),
                         ({"ciphertext": good, "hash_function": "MD5"}, "hash_function: SHA1, SHA224"),
                         ({"ciphertext": base64.b64encode(raw[:-1] + bytes([raw[-1] ^ 1])).decode()}, "it was not made"),
-                        ({"ciphertext": base64.b64encode(bytes([0]) + raw[1:]).decode()}, "it was not made with"),
+                        ({"ciphertext": base64.b64encode(bytes([raw[0] ^ 1]) + raw[1:]).decode()}, "it was not made with"),
                         ({"ciphertext": token_form.bring(public, bytes(31))}, "it was not made with"),
                         ({"ciphertext": good, "convergent": True}, "convergent: keys that are brought"),
                         ({"ciphertext": good, "stores": "pg"}, "stores: the store \"pg\" does not exist")]:

@@ -40,8 +40,8 @@ static const struct field transformation_fields[] = {
           .has = offsetof(struct transform_transformation, has_max_ttl), .omit = true,
           .help = "tokenization: how long a token is valid at most; 0: without an end."),
     FIELD(struct transform_transformation, stores, STRINGS, .omit = true,
-          .help = "tokenization: where tokens are kept: builtin/internal, the state of the "
-                  "cluster."),
+          .help = "tokenization: where tokens are kept, 8 places at most: builtin/internal, the "
+                  "state of the cluster, or names of stores."),
 };
 const struct schema transform_transformation_schema =
     SCHEMA(struct transform_transformation, transformation_fields);
