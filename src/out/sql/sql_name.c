@@ -355,7 +355,9 @@ static enum status take_mysql(struct parse *p, const char *name, const char *val
             return refuse(p, "timeout: a duration as 5s is expected");
         return take_ms(p, name, ns / 1000000);
     }
-    return refuse(p, "the parameter \"%.64s\" is not known", name);
+    if (strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_") != strlen(name))
+        return refuse(p, "a parameter is not known"); /* the name may be a part of a raw password */
+    return refuse(p, "the parameter \"%.32s\" is not known", name);
 }
 
 static enum status take(struct parse *p, const char *name, const char *value)

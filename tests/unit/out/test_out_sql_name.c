@@ -168,6 +168,7 @@ static void what_reaches_files_sockets_or_other_hosts_is_refused(void **ctx)
         {MY, "tcp(db)/v?tls=custom", NULL, 0, "tls: true, false", 0, NULL},
         {MY, "tcp(db)/v?timeout=x", NULL, 0, "timeout: ", 0, NULL},
         {MY, "tcp(db)/v?sql_mode=x", NULL, 0, "is not known", 0, NULL},
+        {MY, "tcp(db)/v?clear@x=1", NULL, 0, "a parameter is not known", 0, NULL},
         {MY, "{{username}}:clear@tcp(db)/v", NULL, 0, "write {{password}}", 0, NULL},
         {MY, "root:{{password}}@tcp(db)/v", NULL, 0, "write {{username}}", 0, NULL},
     };
