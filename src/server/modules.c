@@ -20,6 +20,7 @@
 #include "api/seal/seal.h"
 #include "api/settings/settings.h"
 #include "api/ssh/ssh.h"
+#include "api/stores/stores.h"
 #include "api/token/token.h"
 #include "api/tools/tools.h"
 #include "api/transform/transform.h"
@@ -37,6 +38,7 @@ static const struct module *const modules[] = {
     &describe_module,      &absent_module,    &kv_module,       &registry_module,
     &transform_module,     &ssh_module,       &identity_module, &userpass_module,
     &approle_module,       &outgoing_module,  &platform_module, &scheduler_module,
+    &stores_module,
 #ifdef HOLDFAST_MORE_MODULE
     &HOLDFAST_MORE_MODULE,
 #endif

@@ -9,6 +9,7 @@
 #include "crypto/crypto.h"
 #include "crypto/tls.h"
 #include "loop/loop.h"
+#include "out/sql/sql.h"
 #include "quota/quota_table.h"
 #include "server/memory_holder.h"
 
@@ -469,6 +470,7 @@ static void wind_down(struct server *s)
     ASSERT(s->stopping); /* no further worker starts, no connection is adopted */
     for (unsigned i = 0; i < s->n_workers; i++)
         worker_drain(&s->workers[i]);
+    out_sql_stop(); /* ends requests that wait for a database */
     trail_close(s);
     trim_stop(s);
     node_stop(s->node); /* ends the proposals of workers with a status */

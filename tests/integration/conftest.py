@@ -15,7 +15,7 @@ def pytest_configure(config):
 # Files that take long, the longest first: one that began last would run alone at the end.
 LONGEST = ["upgrade", "restore", "limits", "registry_waits", "audit_hang", "autopilot", "registry_tokens",
            "members", "dr_activation", "ceremonies", "monitor", "hvac", "join", "damage", "recover",
-           "audit_nodes", "audit_crash", "dr_faults", "dr_drill", "dr_failover", "greedy", "migrate"]
+           "token_stores", "audit_nodes", "audit_crash", "dr_faults", "dr_drill", "dr_failover", "greedy", "migrate"]
 
 
 def pytest_collection_modifyitems(items):

@@ -454,7 +454,7 @@ def test_each_path_has_a_right_of_its_own(cluster):
     assert decode(node, "plain", made.data["encoded_value"]) == CARD
 
 
-def test_a_moved_mount_keeps_its_tokens_and_stores_are_refused_by_name(cluster):
+def test_a_moved_mount_keeps_its_tokens(cluster):
     node = cluster.nodes[0]
     write(node, "/v1/sys/mounts/second", {"type": "transform"})
     write(node, "/v1/second/transformations/tokenization/x", {"allowed_roles": "*"})
@@ -464,8 +464,6 @@ def test_a_moved_mount_keeps_its_tokens_and_stores_are_refused_by_name(cluster):
     for other in cluster.nodes:
         assert other.call("POST", "/v1/third/decode/x", {"value": token}).data == {"decoded_value": CARD}
     assert node.call("DELETE", "/v1/sys/mounts/third").status == 204
-    answer = node.call("POST", T + "stores/x", {})
-    assert answer.status == 404 and "stores are not built" in answer.json["errors"][0]
 
 
 def test_no_value_and_no_token_is_in_the_audit_log(cluster):
@@ -535,7 +533,7 @@ def test_a_bad_import_changes_nothing(cluster):
                         ({"ciphertext": good, "hash_function": "SHA512"}, "ciphertext: it was not made with"),
                         ({"ciphertext": good, "hash_function": "MD5"}, "hash_function: SHA1, SHA224"),
                         ({"ciphertext": base64.b64encode(raw[:-1] + bytes([raw[-1] ^ 1])).decode()}, "it was not made"),
-                        ({"ciphertext": base64.b64encode(bytes([0]) + raw[1:]).decode()}, "it was not made with"),
+                        ({"ciphertext": base64.b64encode(bytes([raw[0] ^ 1]) + raw[1:]).decode()}, "it was not made with"),
                         ({"ciphertext": token_form.bring(public, bytes(31))}, "it was not made with"),
                         ({"ciphertext": good, "convergent": True}, "convergent: keys that are brought"),
                         ({"ciphertext": good, "stores": "pg"}, "stores: the store \"pg\" does not exist")]:

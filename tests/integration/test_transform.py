@@ -275,12 +275,6 @@ def test_a_change_that_orphans_values_warns(cluster):
         write(node, t + "transformations/fpe/changes", change)
 
 
-def test_what_is_not_built_is_refused_by_name(cluster):
-    for path in ["stores/x", "stores/x/schema"]:
-        answer = cluster.nodes[1].call("POST", f"/v1/transform/{path}", {"value": "x"})
-        assert answer.status == 404 and "databases as stores are not built" in answer.json["errors"][0]
-
-
 def test_a_moved_mount_keeps_its_keys(cluster):
     node = cluster.nodes[0]
     write(node, "/v1/sys/mounts/second", {"type": "transform"})

@@ -42,7 +42,8 @@ const struct transform_config *transform_config(void)
 static const struct route_table *const more[] = {
     &transform_alphabet_table,  &transform_template_table,       &transform_transformation_table,
     &transform_code_table,      &transform_role_table,           &transform_token_call_table,
-    &transform_token_key_table, &transform_token_snapshot_table, &transform_import_table};
+    &transform_token_key_table, &transform_token_snapshot_table, &transform_import_table,
+    &transform_store_table};
 
 static const struct route_api transform_api = {
     .type = "transform", .more = more, .n_more = ARRAY_LEN(more)};

@@ -5,6 +5,7 @@
  * the bytes of its values are bounded. */
 #include "api/transform/transform.h"
 #include "api/transform/transform_op.h"
+#include "api/transform/transform_sql.h"
 #include "api/transform/transform_value.h"
 #include "base/buf.h"
 #include "crypto/crypto.h"
@@ -95,10 +96,28 @@ struct known {
     struct known *next;
 };
 
+/* An item that needs rows of stores outside, and runs again. */
+struct pending {
+    struct transform_tokens *tokens;
+    struct code_in in;
+    struct code_result *result;
+    struct pending *next;
+};
+
 struct code {
     struct req *req;
     const struct code_op *op;
     bool decode;
+    /* the results: of a batch, or `one` */
+    struct code_result *results;
+    size_t n;
+    int64_t failure_code;
+    struct code_reply *one; /* NULL: a batch */
+    struct reason refusal;  /* of the one value, in the second run; empty: none */
+    struct pending *pending, *last_pending;
+    struct transform_chain chain;
+    const char **warnings; /* of the first run */
+    unsigned n_warnings;
     const char *role_name, *format_name; /* format_name NULL: none */
     struct transform_role role;
     struct known *known;
@@ -296,6 +315,27 @@ static enum status run_shape(struct code *c, const struct transform_shape *shape
     return ST_OK;
 }
 
+static enum status run_tokens(struct code *c, struct transform_tokens *tokens,
+                              const struct code_in *in, struct code_result *result,
+                              struct reason *why)
+{
+    enum status st = transform_token_item(tokens, c->op->kind, in, result, why);
+    if (!tokens->waits)
+        return st;
+    ASSERT(st == ST_BUSY && tokens->sql != NULL);
+    tokens->waits = false;
+    struct pending *p = arena_alloc(c->req->arena, sizeof *p);
+    if (p == NULL)
+        return ST_NOMEM;
+    *p = (struct pending){.tokens = tokens, .in = *in, .result = result};
+    if (c->last_pending != NULL)
+        c->last_pending->next = p;
+    else
+        c->pending = p;
+    c->last_pending = p;
+    return ST_OK;
+}
+
 /* One value. ST_INVALID: the item is refused, with the reason. */
 static enum status run_item(struct code *c, const struct code_in *in, struct code_result *result,
                             struct reason *why)
@@ -305,7 +345,7 @@ static enum status run_item(struct code *c, const struct code_in *in, struct cod
     if (shape->tokens != NULL && c->format_name != NULL)
         return transform_refuse(why, "decode_format: tokenization has no formats");
     if (shape->tokens != NULL)
-        return transform_token_item(shape->tokens, c->op->kind, in, result, why);
+        return run_tokens(c, shape->tokens, in, result, why);
     if (c->op->kind > CODE_DECODE)
         return transform_refuse(why, "transformation: its type is %s, tokenization is needed",
                                 shape->transformation.type);
@@ -317,14 +357,18 @@ static enum status run_item(struct code *c, const struct code_in *in, struct cod
 
 static enum status run_one(struct code *c, const struct code_in *in)
 {
-    struct code_reply reply = {.one = {0}};
     struct reason why = {0};
-    enum status st = run_item(c, in, &reply.one, &why);
-    if (st == ST_INVALID)
-        return req_fail(c->req, st, "%s", why.text);
-    TRY(st);
+    c->one = arena_zalloc(c->req->arena, sizeof *c->one);
+    if (c->one == NULL)
+        return ST_NOMEM;
+    enum status st = run_item(c, in, &c->one->one, &why);
+    return st == ST_INVALID ? req_fail(c->req, st, "%s", why.text) : st;
+}
+
+static enum status reply_one(struct code *c)
+{
     bool is_silent = c->op->kind == CODE_DELETE_TOKEN || c->op->kind == CODE_DELETE_VALUE;
-    return is_silent && c->req->reply.n_warnings == 0 ? ST_OK : req_reply(c->req, &reply);
+    return is_silent && c->req->reply.n_warnings == 0 ? ST_OK : req_reply(c->req, c->one);
 }
 
 /* Decode and run an item of a batch. The rule of the policy judges its fields as those of a
@@ -365,7 +409,6 @@ static enum status run_batch(struct code *c, const struct code_in *in)
     int64_t code = in->partial_failure_response_code;
     struct code_result *results;
     size_t n = 0, bytes = 0;
-    size_t failed = 0;
     if (list->kind != TEXT_LIST || list->n == 0)
         return req_fail(c->req, ST_INVALID, "batch_input: a list with items is expected");
     if (list->n > ITEMS_MAX)
@@ -383,21 +426,141 @@ static enum status run_batch(struct code *c, const struct code_in *in)
         if (bytes > BATCH_BYTES_MAX)
             return req_fail(c->req, ST_INVALID, "batch_input: the values have more than %d bytes",
                             BATCH_BYTES_MAX);
-        failed += results[n].error != NULL;
-        if (results[n].has_decoded_value) { /* as upstream's documents and its servers, both */
-            results[n].has_encoded_value = true;
-            results[n].encoded_value = results[n].decoded_value;
-        }
         n++;
+    }
+    c->results = results;
+    c->n = n;
+    c->failure_code = code;
+    return ST_OK;
+}
+
+static enum status reply_batch(struct code *c)
+{
+    size_t failed = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        struct code_result *result = &c->results[i];
+        failed += result->error != NULL;
+        if (result->has_decoded_value) { /* as upstream's documents and its servers, both */
+            result->has_encoded_value = true;
+            result->encoded_value = result->decoded_value;
+        }
     }
     /* an error is never wrapped, and these results must be if the client or a rule wants that */
     if (failed != 0 && c->req->wrap_ttl_s == 0) {
-        c->req->reply.http = code != 0 ? (int)code : 400;
+        c->req->reply.http = c->failure_code != 0 ? (int)c->failure_code : 400;
         reason_set(req_reason(c->req), "batch_input: %zu of %zu items failed: see batch_results",
-                   failed, n);
+                   failed, c->n);
     }
-    const struct code_reply reply = {.batch_results = {results, n}};
+    const struct code_reply reply = {.batch_results = {c->results, c->n}};
     return req_reply(c->req, &reply);
+}
+
+static enum status reply_code(struct code *c)
+{
+    return c->one != NULL ? reply_one(c) : reply_batch(c);
+}
+
+/* Stores outside. */
+
+static bool asks(const struct transform_sql *sql)
+{
+    return sql->wants.n != 0 || sql->prints.n != 0 || sql->writes.n != 0 || sql->tombs.n != 0;
+}
+
+/* The second run of the items that needed rows. */
+static enum status run_pending(struct transform_chain *chain, struct reason *reason)
+{
+    struct code *c = CONTAINER_OF(chain, struct code, chain);
+    for (struct pending *p = c->pending; p != NULL; p = p->next) {
+        struct reason why = {0};
+        enum status st = transform_token_item(p->tokens, c->op->kind, &p->in, p->result, &why);
+        if (st == ST_CORRUPT) /* the database has altered the row */
+            reason_set(reason, "a row in the stores of transformation \"%.128s\" was altered",
+                       p->tokens->name);
+        if (st != ST_INVALID)
+            TRY(st);
+        if (st == ST_OK)
+            continue;
+        if (c->one != NULL) {
+            c->refusal = why;
+            continue;
+        }
+        p->result->error = arena_str(c->req->arena, bytes_str(why.text));
+        if (p->result->error == NULL)
+            return ST_NOMEM;
+    }
+    return ST_OK;
+}
+
+/* Prepare the step outside, if stores outside are asked. *ret_due: they are. */
+static enum status plan_outside(struct code *c, bool *ret_due)
+{
+    struct transform_chain *chain = &c->chain;
+    size_t n = 0;
+    for (const struct known *k = c->known; k != NULL; k = k->next)
+        n++;
+    chain->all = arena_alloc(c->req->arena, MAX(n, (size_t)1) * sizeof *chain->all);
+    if (chain->all == NULL)
+        return ST_NOMEM;
+    for (const struct known *k = c->known; k != NULL; k = k->next) {
+        struct transform_tokens *t = k->status == ST_OK ? k->shape->tokens : NULL;
+        if (t == NULL || t->sql == NULL || !asks(t->sql))
+            continue;
+        TRY(transform_sql_keep(t->sql));
+        chain->all[chain->n++] = t->sql;
+    }
+    *ret_due = chain->n != 0;
+    chain->req = c->req;
+    chain->again = run_pending;
+    return ST_OK;
+}
+
+/* Reply, or leave that to the step outside. Warnings wait for the reply. */
+static enum status end_code(struct code *c)
+{
+    struct req_reply *reply = &c->req->reply;
+    bool due = false;
+    TRY(plan_outside(c, &due));
+    if (!due) {
+        if (c->req->route->outside != NULL)
+            req_skip_outside(c->req);
+        return reply_code(c);
+    }
+    if (c->req->wrap_ttl_s != 0)
+        return req_fail(c->req, ST_INVALID,
+                        "the reply cannot be wrapped, because a store outside of the cluster is "
+                        "asked");
+    c->warnings = reply->warnings;
+    c->n_warnings = reply->n_warnings;
+    reply->warnings = NULL;
+    reply->n_warnings = 0;
+    reply->insist = false;
+    c->req->prepared = c;
+    return ST_OK;
+}
+
+void transform_code_waits(struct req *req, struct req_wait *wait)
+{
+    struct code *c = req->prepared;
+    if (c == NULL) { /* an earlier try of the request has run the handler */
+        req_wait_done(wait);
+        return;
+    }
+    c->chain.wait = wait;
+    transform_chain_start(&c->chain);
+}
+
+enum status transform_code_outside(struct req *req)
+{
+    struct code *c = req->prepared;
+    if (c == NULL)
+        return ST_UNKNOWN_OUTCOME;
+    TRY(transform_chain_result(&c->chain));
+    if (c->refusal.text[0] != '\0')
+        return req_fail(req, ST_INVALID, "%s", c->refusal.text);
+    for (unsigned i = 0; i < c->n_warnings; i++)
+        req_warn(req, "%s", c->warnings[i]);
+    return reply_code(c);
 }
 
 /* `format` NULL: none, or it stands in the parameter of the role. */
@@ -411,7 +574,8 @@ static enum status run_code(struct req *req, const struct code_op *op, const str
         .req = req, .op = op, .decode = op->kind == CODE_DECODE, .format_name = format};
     TRY(read_role(c));
     bool is_batch = in->batch_input != NULL && in->batch_input->kind != TEXT_NULL;
-    return is_batch ? run_batch(c, in) : run_one(c, in);
+    TRY(is_batch ? run_batch(c, in) : run_one(c, in));
+    return end_code(c);
 }
 
 enum status transform_code_run(struct req *req, const struct code_op *op, const struct code_in *in)
@@ -441,6 +605,8 @@ static const struct route code_routes[] = {
     {.method = METHOD_POST,
      .path = "encode/+role",
      .handler = transform_encode,
+     .waits = transform_code_waits,
+     .outside = transform_code_outside,
      .flags = ROUTE_READS | ROUTE_CREATES, /* a token is staged: then the active node serves it */
      .body = &encode_schema,
      .reply = &reply_schema,
@@ -450,6 +616,8 @@ static const struct route code_routes[] = {
     {.method = METHOD_POST,
      .path = "decode/+role",
      .handler = transform_decode,
+     .waits = transform_code_waits,
+     .outside = transform_code_outside,
      .flags = ROUTE_READS | ROUTE_CREATES,
      .body = &code_schema,
      .reply = &reply_schema,
@@ -460,6 +628,8 @@ static const struct route code_routes[] = {
     {.method = METHOD_POST,
      .path = "decode/:role/:format",
      .handler = transform_decode_as,
+     .waits = transform_code_waits,
+     .outside = transform_code_outside,
      .flags = ROUTE_READS | ROUTE_CREATES,
      .body = &code_schema,
      .reply = &reply_schema,

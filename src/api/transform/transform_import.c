@@ -137,7 +137,8 @@ static const struct field token_fields[] = {
     FIELD_NAMED("max_ttl", struct import_in, t.max_ttl, DURATION, .exact = true,
                 .has = offsetof(struct import_in, t.has_max_ttl),
                 .help = "How long a token is valid at most; 0: without an end."),
-    FIELD_NAMED("stores", struct import_in, t.stores, STRINGS, .help = "builtin/internal."),
+    FIELD_NAMED("stores", struct import_in, t.stores, STRINGS,
+                .help = "Where tokens are kept: builtin/internal, or names of stores."),
 };
 static const struct schema token_schema = SCHEMA(struct import_in, token_fields);
 

@@ -1,6 +1,8 @@
 #include "api/transform/transform_object.h"
 
-static const char *const kinds[] = {"role", "transformation", "template", "alphabet"};
+static const char *const kinds[] = {"role", "transformation", "template", "alphabet", "stores"};
+/* kinds of the objects that name an object of a kind */
+static const char *const users[] = {NULL, "role", "transformation", "template", "transformation"};
 
 struct list_in {
     const char *filter;
@@ -200,10 +202,14 @@ enum status transform_use(struct req *req, enum transform_kind kind, const char 
 {
     struct bytes key;
     for (size_t i = 0; i < before->n; i++) {
+        if (kind == TRANSFORM_STORE && transform_is_builtin(before->items[i]))
+            continue; /* a built-in store cannot be deleted */
         TRY(used_key(req, kind, before->items[i], user, &key));
         TRY(state_delete(req->txn, key));
     }
     for (size_t i = 0; i < after->n; i++) {
+        if (kind == TRANSFORM_STORE && transform_is_builtin(after->items[i]))
+            continue;
         TRY(used_key(req, kind, after->items[i], user, &key));
         TRY(state_put_name(req->txn, key, false));
     }
@@ -222,6 +228,7 @@ enum status transform_check_unused(struct req *req, enum transform_kind kind, co
     if (!state_iter_next(iter))
         return ST_OK;
     struct bytes user = bytes_from(iter->key, prefix.len);
-    return req_fail(req, ST_INVALID, "%s \"%s\" is in use by %s \"%.*s\"", kinds[kind], name,
-                    kinds[kind - 1], (int)user.len, (const char *)user.data);
+    return req_fail(req, ST_INVALID, "%s \"%s\" is in use by %s \"%.*s\"",
+                    kind == TRANSFORM_STORE ? "store" : kinds[kind], name, users[kind],
+                    (int)user.len, (const char *)user.data);
 }

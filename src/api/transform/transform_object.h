@@ -1,9 +1,9 @@
-/* The four kinds of objects that a mount stores, each a JSON document under its name; names; and
+/* The five kinds of objects that a mount stores, each a JSON document under its name; names; and
  * the index of who uses an object, so that a deletion finds a user without a walk.
  *
- *   role/NAME, transformation/NAME, template/NAME, alphabet/NAME   documents
+ *   role/NAME, transformation/NAME, template/NAME, alphabet/NAME, stores/NAME   documents
  *   key/NAME              the key and tweak of a transformation (transform_key.h)
- *   used/KIND/NAME/USER   USER, of the kind before, names the object; no value */
+ *   used/KIND/NAME/USER   USER names the object; no value */
 #ifndef HOLDFAST_API_TRANSFORM_TRANSFORM_OBJECT_H
 #define HOLDFAST_API_TRANSFORM_TRANSFORM_OBJECT_H
 
@@ -16,6 +16,7 @@ enum transform_kind {
     TRANSFORM_TRANSFORMATION,
     TRANSFORM_TEMPLATE,
     TRANSFORM_ALPHABET,
+    TRANSFORM_STORE,
 };
 
 /* Whether a text may name an object: 1 to 128 letters, digits, '_', '-', '.' and '+'. */
@@ -46,7 +47,7 @@ NODISCARD enum status transform_list(struct req *req, enum transform_kind kind,
                                      const char *const *builtins, size_t n);
 extern const struct schema transform_list_schema;
 
-/* `user`, of the kind before `kind`, names these objects instead of those. */
+/* `user`, of the kind that names `kind`, names these objects instead of those. */
 NODISCARD enum status transform_use(struct req *req, enum transform_kind kind, const char *user,
                                     const struct field_strings *before,
                                     const struct field_strings *after);

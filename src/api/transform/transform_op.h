@@ -51,6 +51,10 @@ struct code_op {
 /* Run an operation on a value, or on each item of `batch_input`, by the role in the path. */
 NODISCARD enum status transform_code_run(struct req *req, const struct code_op *op,
                                          const struct code_in *in);
+/* The steps of the rows of such operations: stores outside are asked. */
+struct req_wait;
+void transform_code_waits(struct req *req, struct req_wait *wait);
+NODISCARD enum status transform_code_outside(struct req *req);
 /* Set the reason for a refusal of this item, and return ST_INVALID. */
 struct reason;
 enum status transform_refuse(struct reason *why, const char *format, ...)

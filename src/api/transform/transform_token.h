@@ -129,6 +129,8 @@ NODISCARD enum status transform_ring_trim(struct req *req, const char *name,
 /* Delete keys and rows. ST_OK also if there are none. */
 NODISCARD enum status transform_ring_delete(struct req *req, const char *name);
 
+struct transform_sql;
+
 /* A transformation in use by a request, freed when its transaction ends. */
 struct transform_tokens {
     struct req *req;
@@ -140,7 +142,11 @@ struct transform_tokens {
     struct hmac *print, *ids;        /* of the fixed key; NULL until used */
     struct transform_token_key *keys;
     bool warned_cap, warned_relative, warned_many, abandons;
-    size_t found; /* tokens that look-ups of the request have found */
+    bool is_internal;          /* builtin/internal is one of the stores */
+    struct transform_sql *sql; /* the stores outside (transform_sql.h); NULL: none */
+    bool waits;                /* the item needs rows of stores outside: it runs again */
+    bool outside;              /* the second run, after those stores were read */
+    size_t found;              /* tokens that look-ups of the request have found */
     struct req_cleanup cleanup;
 };
 NODISCARD enum status transform_tokens_load(struct req *req, const char *name,
@@ -167,6 +173,12 @@ struct transform_row {
     struct bytes value, metadata, id; /* sealed; metadata and id may be empty */
 };
 extern const struct record transform_row_record;
+/* Find a row: in the state, else in the stores outside. ST_NOT_FOUND. ST_BUSY: the row was noted
+ * for the second run. */
+NODISCARD enum status transform_row_find(struct transform_tokens *t,
+                                         const uint8_t lookup[TRANSFORM_DIGEST],
+                                         struct transform_row *ret_row);
+/* The functions below are about rows in the state. */
 NODISCARD enum status transform_row_load(struct transform_tokens *t,
                                          const uint8_t lookup[TRANSFORM_DIGEST],
                                          struct transform_row *ret_row);

@@ -1,21 +1,29 @@
 /* Transformations by tokenization: their fields, and the stores that they name. */
+#include "api/transform/transform_store.h"
 #include "api/transform/transform_token.h"
 
 static const char *const internal_store[] = {TRANSFORM_INTERNAL};
 
-/* The one place that knows which stores there are. */
 enum status transform_store_check(struct req *req, const struct field_strings *stores)
 {
     if (stores->n == 0)
         return req_fail(req, ST_INVALID, "stores: at least one is expected, as \"%s\"",
                         TRANSFORM_INTERNAL);
+    if (stores->n > TRANSFORM_STORES_MAX)
+        return req_fail(req, ST_INVALID, "stores: %d at most, %zu were given", TRANSFORM_STORES_MAX,
+                        stores->n);
     for (size_t i = 0; i < stores->n; i++) {
-        if (strcmp(stores->items[i], TRANSFORM_INTERNAL) != 0)
-            return req_fail(req, ST_INVALID, "stores: the store \"%.140s\" does not exist",
-                            stores->items[i]);
+        struct transform_store store;
+        const char *name = stores->items[i];
         for (size_t k = 0; k < i; k++)
-            if (strcmp(stores->items[i], stores->items[k]) == 0)
-                return req_fail(req, ST_INVALID, "stores: \"%s\" is given twice", stores->items[i]);
+            if (strcmp(name, stores->items[k]) == 0)
+                return req_fail(req, ST_INVALID, "stores: \"%s\" is given twice", name);
+        if (strcmp(name, TRANSFORM_INTERNAL) == 0)
+            continue;
+        enum status st = transform_store_load(req, name, &store);
+        if (st == ST_NOT_FOUND)
+            return req_fail(req, ST_INVALID, "stores: the store \"%.140s\" does not exist", name);
+        TRY(st);
     }
     return ST_OK;
 }
@@ -80,6 +88,9 @@ enum status transform_token_write(struct req *req, const char *name,
     TRY(check_modes(req, &t, stored));
     TRY(transform_store_check(req, &t.stores));
     TRY(transform_check_roles(req, &t.allowed_roles));
+    static const struct field_strings none;
+    TRY(transform_use(req, TRANSFORM_STORE, name, stored != NULL ? &stored->stores : &none,
+                      &t.stores));
     if (stored == NULL)
         TRY(transform_ring_create(req, name, key));
     return transform_save(req, TRANSFORM_TRANSFORMATION, name, &transform_transformation_schema,

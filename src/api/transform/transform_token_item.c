@@ -1,4 +1,5 @@
 /* Operations of tokenization on one value. */
+#include "api/transform/transform_sql.h"
 #include "api/transform/transform_token.h"
 #include "base/mem.h"
 #include "crypto/crypto.h"
@@ -183,8 +184,9 @@ static enum status finish_token(struct item *i)
     return transform_tokens_lookup(key, &i->token, i->lookup);
 }
 
-/* Write the whole row of a new token. */
-static enum status put_whole_row(struct item *i, const struct buf *metadata)
+/* Write the whole row of a new token: into the state, into the stores outside. */
+static enum status put_whole_row(struct item *i, const struct buf *metadata, bool state,
+                                 bool outside)
 {
     CLEANUP(buf_done) struct buf value = {0}, sealed = {0}, id = {0};
     struct transform_token_key *key;
@@ -202,7 +204,9 @@ static enum status put_whole_row(struct item *i, const struct buf *metadata)
     row.value = buf_bytes(&value);
     row.metadata = buf_bytes(&sealed);
     row.id = buf_bytes(&id);
-    return transform_row_save(i->t, i->lookup, &row);
+    if (outside)
+        TRY(transform_sql_write(i->t->sql, i->lookup, &row));
+    return state ? transform_row_save(i->t, i->lookup, &row) : ST_OK;
 }
 
 /* Replace the metadata of a row that exists. */
@@ -224,9 +228,13 @@ static enum status encode_convergent(struct item *i, const struct buf *metadata)
                             i->token.id));
     i->token.id_len = TRANSFORM_TOKEN_ID_MAX;
     TRY(finish_token(i));
+    if (i->t->sql != NULL) /* the statement writes the row, or leaves a live one */
+        TRY(put_whole_row(i, metadata, false, true));
+    if (!i->t->is_internal)
+        return ST_OK;
     enum status st = transform_row_load(i->t, i->lookup, &i->row);
     if (st == ST_NOT_FOUND || (st == ST_OK && !transform_tokens_decodes(i->t, i->row.key_version)))
-        return put_whole_row(i, metadata);
+        return put_whole_row(i, metadata, true, false);
     if (st == ST_OK && metadata->len != 0)
         return put_metadata(i, metadata);
     return st; /* nothing is staged: any node replies */
@@ -247,13 +255,13 @@ static enum status abandon(struct item *i)
 
 static enum status encode_random(struct item *i, const struct buf *metadata)
 {
-    if (state_is_read_only(i->t->req->txn))
+    if (i->t->is_internal && state_is_read_only(i->t->req->txn))
         return abandon(i);
     TRY(crypto_random(i->token.id, TRANSFORM_TOKEN_ID));
     i->token.id_len = TRANSFORM_TOKEN_ID;
     i->token.key_version = i->t->ring.latest;
     TRY(finish_token(i));
-    return put_whole_row(i, metadata);
+    return put_whole_row(i, metadata, i->t->is_internal, i->t->sql != NULL);
 }
 
 static enum status encode_item(struct item *i)
@@ -309,7 +317,7 @@ static enum status find_row(struct item *i, const char *text)
     int64_t expire_ms = transform_token_expiry(&i->token);
     if (expire_ms != 0 && expire_ms <= now_of(i))
         return transform_refuse(i->why, "value: the token has expired");
-    enum status st = transform_row_load(i->t, i->lookup, &i->row);
+    enum status st = transform_row_find(i->t, i->lookup, &i->row);
     if (st == ST_NOT_FOUND)
         return no_token(i);
     TRY(st);
@@ -367,7 +375,7 @@ static enum status metadata(struct item *i)
     TRY(buf_status(&plain));
     const uint8_t *json = arena_dup(arena_of(i), buf_bytes(&plain));
     i->result->metadata = bytes_of(json, plain.len);
-    i->result->expire_ms = i->row.expire_ms;
+    i->result->expire_ms = transform_token_expiry(&i->token);
     i->result->has_metadata = true;
     return json != NULL ? ST_OK : ST_NOMEM;
 }
@@ -413,17 +421,55 @@ static enum status read_range(struct item *i, struct range *ret)
     return ST_OK;
 }
 
-/* Call `each` for the rows of the value that end within the range. */
-static enum status in_range(struct item *i, const struct range *range,
-                            enum status (*each)(void *ctx, int64_t expire_ms, struct bytes lookup))
+typedef enum status (*on_state)(void *ctx, int64_t expire_ms, struct bytes lookup);
+typedef enum status (*on_hit)(struct item *i, const struct transform_sql_row *hit);
+
+static bool is_within(const struct range *range, int64_t expire_ms)
 {
-    uint8_t print[TRANSFORM_DIGEST];
-    TRY(transform_tokens_print(i->t, bytes_str(i->in->value), print));
+    return expire_ms == 0 ? range->never : expire_ms >= range->from_ms && expire_ms <= range->to_ms;
+}
+
+/* Call `each` for the rows of the value that end within the range, in the state. */
+static enum status in_state(struct item *i, const uint8_t print[TRANSFORM_DIGEST],
+                            const struct range *range, on_state each)
+{
     if (range->never)
         TRY(transform_row_each(i->t, print, 0, 0, each, i));
     if (range->to_ms < range->from_ms)
         return ST_OK;
     return transform_row_each(i->t, print, range->from_ms, range->to_ms, each, i);
+}
+
+static enum status in_hits(struct item *i, const uint8_t print[TRANSFORM_DIGEST],
+                           const struct range *range, on_hit each)
+{
+    const struct transform_sql_row *hits = i->t->sql->hits.items;
+    for (size_t k = 0; k < i->t->sql->hits.n; k++) {
+        if (memcmp(hits[k].row.print, print, TRANSFORM_DIGEST) != 0 ||
+            !is_within(range, hits[k].row.expire_ms))
+            continue;
+        enum status st = each(i, &hits[k]);
+        if (st != ST_OK)
+            return st == ST_NOT_FOUND ? ST_OK : st;
+    }
+    return ST_OK;
+}
+
+/* The rows of the value that end within the range: `each` for those in the state; in the second
+ * run `hit` for those in the stores outside. */
+static enum status in_range(struct item *i, const struct range *range, on_state each, on_hit hit)
+{
+    uint8_t print[TRANSFORM_DIGEST];
+    TRY(transform_tokens_print(i->t, bytes_str(i->in->value), print));
+    if (i->t->outside)
+        return in_hits(i, print, range, hit);
+    if (i->t->is_internal)
+        TRY(in_state(i, print, range, each));
+    if (i->t->sql == NULL || i->result->tokenized)
+        return ST_OK;
+    TRY(transform_sql_want_print(i->t->sql, print));
+    i->t->waits = true;
+    return ST_BUSY;
 }
 
 static enum status on_tokenized(void *ctx, int64_t expire_ms, struct bytes lookup)
@@ -434,12 +480,19 @@ static enum status on_tokenized(void *ctx, int64_t expire_ms, struct bytes looku
     return ST_NOT_FOUND; /* one is enough */
 }
 
+static enum status tokenized_outside(struct item *i, const struct transform_sql_row *hit)
+{
+    ASSERT(hit->row.expire_ms == 0 || hit->row.expire_ms > now_of(i));
+    i->result->tokenized = true;
+    return ST_NOT_FOUND; /* one is enough */
+}
+
 static enum status tokenized(struct item *i)
 {
     const struct range any = {now_of(i) + 1, TEXT_EXPIRY_END, true};
     TRY(need_value(i, TRANSFORM_VALUE_MAX));
     i->result->has_tokenized = true;
-    return in_range(i, &any, on_tokenized);
+    return in_range(i, &any, on_tokenized, tokenized_outside);
 }
 
 /* The token of the value that ends then. */
@@ -484,37 +537,93 @@ static enum status add_room(struct item *i)
     return ST_OK;
 }
 
+/* Add the present token to the result, unless another store had it. */
+static enum status add_token(struct item *i)
+{
+    struct field_strings *tokens = &i->result->tokens;
+    const char *text;
+    TRY(token_text(i, &text));
+    for (size_t k = 0; k < tokens->n; k++)
+        if (strcmp(tokens->items[k], text) == 0)
+            return ST_OK;
+    TRY(count_found(i));
+    TRY(add_room(i));
+    ((const char **)(uintptr_t)tokens->items)[tokens->n++] = text;
+    return ST_OK;
+}
+
 static enum status on_token(void *ctx, int64_t expire_ms, struct bytes lookup)
 {
     struct item *i = ctx;
-    struct field_strings *tokens = &i->result->tokens;
     ASSERT(lookup.len != 0);
-    TRY(count_found(i));
+    if (!i->t->convergent) /* the stores outside have it too, with its id */
+        return ST_OK;
     TRY(remake(i, expire_ms));
-    TRY(add_room(i));
-    return token_text(i, &((const char **)(uintptr_t)tokens->items)[tokens->n++]);
+    return add_token(i);
+}
+
+/* The token of a row that was found by its fingerprint: made from the value, or its id is sealed in
+ * the row. A row that does not open is left out: its key is gone, or the store has altered it. */
+static enum status token_outside(struct item *i, const struct transform_sql_row *hit)
+{
+    CLEANUP(buf_done) struct buf id = {0};
+    struct transform_token_key *key;
+    if (i->t->convergent) {
+        TRY(remake(i, hit->row.expire_ms));
+        return bytes_eq(bytes_of(i->lookup, TRANSFORM_DIGEST),
+                        bytes_of(hit->lookup, TRANSFORM_DIGEST))
+                   ? add_token(i)
+                   : ST_OK;
+    }
+    enum status st = transform_tokens_key(i->t, hit->row.key_version, &key);
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_OK : st;
+    const struct transform_sealer sealer = {.key = key->key,
+                                            .scope = key->scope,
+                                            .lookup = hit->lookup,
+                                            .expire_ms = hit->row.expire_ms};
+    st = transform_open(&sealer, TRANSFORM_ID, hit->row.id, &id);
+    if (st != ST_OK || id.len != TRANSFORM_TOKEN_ID)
+        return st == ST_NOMEM ? st : ST_OK;
+    i->token = (struct transform_token){.id_len = id.len, .key_version = hit->row.key_version};
+    memcpy(i->token.id, id.data, id.len);
+    transform_token_set_expiry(&i->token, hit->row.expire_ms);
+    TRY(finish_token(i));
+    return add_token(i);
 }
 
 static enum status on_delete(void *ctx, int64_t expire_ms, struct bytes lookup)
 {
+    uint8_t bytes[TEXT_BASE64_BYTES(TEXT_BASE64_LEN(TRANSFORM_DIGEST))];
     struct item *i = ctx;
-    ASSERT(lookup.len != 0);
+    size_t len;
+    ASSERT(expire_ms >= 0);
     TRY(count_found(i));
-    TRY(remake(i, expire_ms));
+    if (lookup.len >= TEXT_BASE64_LEN(TRANSFORM_DIGEST) ||
+        text_base64_url_parse(lookup, bytes, &len) != ST_OK || len != TRANSFORM_DIGEST)
+        return ST_CORRUPT;
+    memcpy(i->lookup, bytes, sizeof i->lookup);
     enum status st = transform_row_load(i->t, i->lookup, &i->row);
     if (st != ST_OK)
         return st == ST_NOT_FOUND ? ST_OK : st;
     return transform_row_delete(i->t, i->lookup, &i->row);
 }
 
-/* A token can be made from its value only where it is convergent. */
+static enum status delete_outside(struct item *i, const struct transform_sql_row *hit)
+{
+    TRY(count_found(i));
+    return transform_sql_tomb(i->t->sql, hit->lookup);
+}
+
+/* A token can be made from its value only where it is convergent. A store outside finds rows by
+ * their value, and an exportable row has the id of its token. */
 static enum status need_lookup(struct item *i)
 {
-    if (i->t->convergent)
+    if (i->t->convergent || (i->t->exportable && i->t->sql != NULL))
         return ST_OK;
     return transform_refuse(i->why,
                             "transformation: the tokens of a value can only be found if the "
-                            "transformation is convergent");
+                            "transformation is convergent, or exportable with a store outside");
 }
 
 static enum status tokens(struct item *i)
@@ -524,7 +633,7 @@ static enum status tokens(struct item *i)
     TRY(need_value(i, TRANSFORM_VALUE_MAX));
     TRY(read_range(i, &range));
     i->result->tokens.given = true;
-    return in_range(i, &range, on_token);
+    return in_range(i, &range, on_token, token_outside);
 }
 
 static enum status delete_value(struct item *i)
@@ -533,7 +642,7 @@ static enum status delete_value(struct item *i)
     TRY(need_lookup(i));
     TRY(need_value(i, TRANSFORM_VALUE_MAX));
     TRY(read_range(i, &range));
-    return in_range(i, &range, on_delete);
+    return in_range(i, &range, on_delete, delete_outside);
 }
 
 /* Idempotent: a token that was deleted, or has expired, is deleted. */
@@ -542,6 +651,10 @@ static enum status delete_token(struct item *i)
     if (!is_given(i->in->token))
         return transform_refuse(i->why, "token: the field is required");
     TRY(check_genuine(i, i->in->token));
+    if (i->t->sql != NULL)
+        TRY(transform_sql_tomb(i->t->sql, i->lookup));
+    if (!i->t->is_internal)
+        return ST_OK;
     enum status st = transform_row_load(i->t, i->lookup, &i->row);
     if (st != ST_OK)
         return st == ST_NOT_FOUND ? ST_OK : st;
@@ -563,7 +676,7 @@ enum status transform_token_item(struct transform_tokens *t, enum code_kind kind
     ASSERT((size_t)kind < ARRAY_LEN(runs));
     *i = (struct item){.t = t, .in = in, .result = result, .why = why};
     enum status st = runs[kind](i);
-    if (st != ST_OK) {
+    if (st != ST_OK && !t->waits) {
         const char *reference = result->reference;
         *result = (struct code_result){.reference = reference};
     }

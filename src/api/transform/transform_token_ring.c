@@ -1,6 +1,7 @@
 /* The stored keys of a transformation by tokenization: create, rotate, trim, and the rotation that
  * the active node makes by itself. */
 #include "api/transform/transform.h"
+#include "api/transform/transform_sql.h"
 #include "api/transform/transform_token.h"
 #include "base/mem.h"
 #include "crypto/crypto.h"
@@ -309,13 +310,12 @@ enum status transform_tokens_load(struct req *req, const char *name,
         return st == ST_NOT_FOUND ? ST_CORRUPT : st; /* made with the transformation */
     (void)text_base64_put(bytes_of(t->ring.scope, TRANSFORM_SCOPE), TEXT_BASE64_URL, t->scope);
     *ret_tokens = t;
-    return ST_OK;
+    return transform_sql_open(t, &transformation->stores);
 }
 
 static enum status load_key_bytes(struct transform_tokens *t, uint32_t version,
                                   struct transform_token_key *key)
 {
-    const struct place p = place_of(t->req, t->name);
     struct stored_key stored;
     struct bytes at;
     if (version == 0) {
@@ -324,6 +324,9 @@ static enum status load_key_bytes(struct transform_tokens *t, uint32_t version,
     }
     if (version < t->ring.min_available || version > t->ring.latest)
         return ST_NOT_FOUND;
+    if (t->outside)
+        return transform_sql_key(t->sql, version, key->key);
+    const struct place p = place_of(t->req, t->name);
     TRY(version_key(&p, version, &at));
     enum status st = state_get_record(p.txn, at, &key_record, &stored);
     if (st == ST_OK)

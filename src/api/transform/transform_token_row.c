@@ -1,5 +1,6 @@
 /* Rows of the internal store, the index of fingerprints, and the end of rows. */
 #include "api/transform/transform.h"
+#include "api/transform/transform_sql.h"
 #include "api/transform/transform_token.h"
 #include "state/ns_key.h"
 #include "state/state_record.h"
@@ -114,6 +115,19 @@ enum status transform_row_load(struct transform_tokens *t, const uint8_t lookup[
     const struct place p = place_of(t);
     lookup_text(lookup, text);
     return load(&p, text, ret_row);
+}
+
+enum status transform_row_find(struct transform_tokens *t, const uint8_t lookup[TRANSFORM_DIGEST],
+                               struct transform_row *ret_row)
+{
+    if (t->outside)
+        return transform_sql_find(t->sql, lookup, ret_row);
+    enum status st = t->is_internal ? transform_row_load(t, lookup, ret_row) : ST_NOT_FOUND;
+    if (st != ST_NOT_FOUND || t->sql == NULL)
+        return st;
+    TRY(transform_sql_want(t->sql, lookup));
+    t->waits = true;
+    return ST_BUSY;
 }
 
 enum status transform_row_save(struct transform_tokens *t, const uint8_t lookup[TRANSFORM_DIGEST],

@@ -7,6 +7,7 @@
  *   id of the transformation (16 bytes), look-up key of the last row (32), mac (16)
  */
 #include "api/transform/transform.h"
+#include "api/transform/transform_sql.h"
 #include "api/transform/transform_token.h"
 #include "base/mem.h"
 #include "base/record.h"
@@ -65,6 +66,8 @@ struct page {
     struct transform_row row;
     struct bytes stored;
     size_t n, bytes, limit;
+    struct transform_chain chain; /* a restore into stores outside */
+    struct transform_sql *sql;
 };
 
 static void page_drop(struct req_cleanup *cleanup)
@@ -151,6 +154,11 @@ static enum status open_page(struct req *req, struct page **ret_page)
     if (in->limit < 1 || in->limit > LIMIT_MAX)
         return req_fail(req, ST_INVALID, "limit: 1 to %d is expected", LIMIT_MAX);
     TRY(load_page(req, &p));
+    if (strcmp(p->transformation.stores.items[0], TRANSFORM_INTERNAL) != 0)
+        return req_fail(req, ST_INVALID,
+                        "stores: rows are read from \"%s\" alone, if it is the first store: copy "
+                        "the table of a database with its own tools",
+                        TRANSFORM_INTERNAL);
     p->limit = (size_t)in->limit;
     TRY(transform_row_prefix(p->t, &p->prefix));
     if (in->continuation != NULL && in->continuation[0] != '\0')
@@ -397,10 +405,21 @@ static enum status restore_value(struct page *p, size_t at, const char *text)
     TRY(read_taken(p, at, text, &taken));
     if (p->row.expire_ms != 0 && p->row.expire_ms <= p->req->now_ms)
         return ST_OK;
+    if (p->t->sql != NULL)
+        TRY(transform_sql_write(p->t->sql, taken.lookup, &p->row));
+    if (!p->t->is_internal)
+        return ST_OK;
     enum status st = transform_row_load(p->t, taken.lookup, &present);
     if (st != ST_NOT_FOUND)
         return st;
     return transform_row_save(p->t, taken.lookup, &p->row);
+}
+
+static enum status nothing_again(struct transform_chain *chain, struct reason *reason)
+{
+    (void)chain; /* a restore reads no rows outside */
+    (void)reason;
+    return ST_OK;
 }
 
 static enum status restore_call(struct req *req)
@@ -413,7 +432,36 @@ static enum status restore_call(struct req *req)
                         RESTORE_MAX, in->values.n);
     for (size_t i = 0; i < in->values.n; i++)
         TRY(restore_value(p, i, in->values.items[i]));
-    return ST_OK;
+    struct transform_sql *sql = p->t->sql;
+    if (sql == NULL || sql->writes.n == 0) {
+        req_skip_outside(req);
+        return ST_OK;
+    }
+    sql->only_missing = true;
+    p->sql = sql;
+    p->chain.all = &p->sql;
+    p->chain.n = 1;
+    p->chain.again = nothing_again;
+    p->chain.req = req;
+    req->prepared = p;
+    return transform_sql_keep(sql);
+}
+
+static void restore_waits(struct req *req, struct req_wait *wait)
+{
+    struct page *p = req->prepared;
+    if (p == NULL) { /* an earlier try of the request has run the handler */
+        req_wait_done(wait);
+        return;
+    }
+    p->chain.wait = wait;
+    transform_chain_start(&p->chain);
+}
+
+static enum status restore_outside(struct req *req)
+{
+    const struct page *p = req->prepared;
+    return p != NULL ? transform_chain_result(&p->chain) : ST_UNKNOWN_OUTCOME;
 }
 
 static const struct route snapshot_routes[] = {
@@ -429,6 +477,8 @@ static const struct route snapshot_routes[] = {
     {.method = METHOD_POST,
      .path = "transformations/tokenization/restore/+name",
      .handler = restore_call,
+     .waits = restore_waits,
+     .outside = restore_outside,
      .feature = TRANSFORM_TOKEN_FEATURE,
      .body = &restore_schema,
      .help = "Store values of a snapshot of the same transformation. Tokens that exist stay."},

@@ -40,8 +40,8 @@ static const struct field transformation_fields[] = {
           .has = offsetof(struct transform_transformation, has_max_ttl), .omit = true,
           .help = "tokenization: how long a token is valid at most; 0: without an end."),
     FIELD(struct transform_transformation, stores, STRINGS, .omit = true,
-          .help = "tokenization: where tokens are kept: builtin/internal, the state of the "
-                  "cluster."),
+          .help = "tokenization: where tokens are kept, 8 places at most: builtin/internal, the "
+                  "state of the cluster, or names of stores."),
 };
 const struct schema transform_transformation_schema =
     SCHEMA(struct transform_transformation, transformation_fields);
@@ -381,6 +381,7 @@ static enum status transformation_delete(struct req *req)
     TRY(transform_check_unused(req, TRANSFORM_TRANSFORMATION, name));
     const struct field_strings before = stored_template(&t);
     TRY(transform_use(req, TRANSFORM_TEMPLATE, name, &before, &none));
+    TRY(transform_use(req, TRANSFORM_STORE, name, &t.stores, &none));
     TRY(transform_key_of(req, "key", name, &key));
     TRY(is_tokenization(&t) ? transform_ring_delete(req, name) : state_delete(req->txn, key));
     return transform_delete(req, TRANSFORM_TRANSFORMATION, name);
@@ -408,17 +409,6 @@ static enum status tokenization_list(struct req *req)
     TRY(req_key(req, "tokens/", &prefix));
     return req_reply_listing(req, prefix);
 }
-
-static enum status no_store(struct req *req)
-{
-    return req_fail(req, ST_NOT_FOUND, "%s", req->route->help);
-}
-
-#define NO_STORES "databases as stores are not built in holdfast: see docs/compatibility.md"
-#define ABSENT(text)                                                             \
-    {                                                                            \
-        .path = text, .handler = no_store, .kind = ROW_ABSENT, .help = NO_STORES \
-    }
 
 static const struct route transformation_routes[] = {
     {.method = METHOD_LIST,
@@ -481,8 +471,6 @@ static const struct route transformation_routes[] = {
      .path = "transformations/tokenization/+name",
      .handler = tokenization_delete,
      .help = "Delete a transformation that no role uses, with its keys and all its tokens."},
-    ABSENT("stores"),
-    ABSENT("stores/+name"),
 };
 const struct route_table transform_transformation_table = {transformation_routes,
                                                            ARRAY_LEN(transformation_routes)};

@@ -296,7 +296,8 @@ static bool replies_any(const struct route *route)
 static void put_responses(const struct docs_dialect *docs, const struct route *route,
                           struct text_writer *w)
 {
-    static const char *const errors[] = {"400", "403", "404", "405", "412", "413", "500", "503"};
+    static const char *const errors[] = {"400", "403", "404", "405", "412",
+                                         "413", "500", "502", "503"};
     const char *shape = route->shape;
     if (shape == NULL && route->reply == NULL && route->method == METHOD_LIST)
         shape = "{keys:[str]}";
@@ -315,6 +316,8 @@ static void put_responses(const struct docs_dialect *docs, const struct route *r
     for (size_t i = 0; i < ARRAY_LEN(errors); i++) {
         if (route->statuses != NULL && strstr(route->statuses, errors[i]) != NULL)
             continue;
+        if (strcmp(errors[i], "502") == 0 && route->waits == NULL)
+            continue; /* other routes have no status "any": 502 is one of the default */
         text_key(w, errors[i]);
         openapi_put_ref(w, strcmp(errors[i], "404") == 0 ? "#/components/responses/NotFound"
                                                          : REF_ERROR);

@@ -8,6 +8,7 @@
 #include "router/quota.h"
 #include "router/request/dialect.h"
 #include "router/request/parsed.h"
+#include "router/request/req_wait.h"
 
 enum pipe_phase {
     PIPE_ARRIVED,
@@ -150,6 +151,7 @@ struct pipe {
     /* A phase that waits uses one member: a request waits for one operation at a time. */
     union {
         struct env_work work; /* work on the thread pool in PARSING, PREPARING and OUTSIDE */
+        struct req_wait wait; /* in OUTSIDE, before that work */
         struct env_timer timer;
         struct dr_hold hold;
     };

@@ -95,12 +95,24 @@ static void run_outside(struct env_work *work)
     p->result = p->req.route->outside(&p->req);
 }
 
+static void on_waited(struct env_task *task)
+{
+    struct pipe *p = CONTAINER_OF(task, struct pipe, wait.task);
+    ASSERT(p->phase == PIPE_OUTSIDE);
+    start(p, run_outside);
+}
+
 enum pipe_phase pipe_outside(struct pipe *p)
 {
     ASSERT(p->verdict == ST_OK);
     if (p->request->watch != NULL && p->req.route->ends_with_client)
         p->request->watch(p->request);
-    start(p, run_outside);
+    if (p->req.route->waits != NULL) {
+        p->wait = (struct req_wait){.env = p->worker->env, .task = {.run = on_waited}};
+        p->req.route->waits(&p->req, &p->wait);
+    } else {
+        start(p, run_outside);
+    }
     return PIPE_PENDING;
 }
 

@@ -20,6 +20,7 @@
 
 struct dialect;
 struct req;
+struct req_wait;
 struct router_host;
 
 struct route {
@@ -57,6 +58,10 @@ struct route {
     enum status (*prepare)(struct req *req);
     enum status (*outside)(struct req *req);
     enum status (*finish)(struct req *req);
+    /* Before `outside`, which sees the result: work of the module's own threads, for which no
+     * thread of the pool waits. The function begins the work, which ends by req_wait_done. NULL:
+     * none. */
+    void (*waits)(struct req *req, struct req_wait *wait);
     /* For INPUT_UPLOAD: the longest body. NULL: as long as a snapshot may be. */
     uint64_t (*upload_bytes_max)(const struct router_host *host);
     /* `outside` ends when the client has gone (req_left.h). A node that forwards the request lets

@@ -26,6 +26,8 @@ static const char *steps_fault(const struct route *route)
         return "finish needs outside";
     if (route->finish != NULL && reads && !active)
         return "finish commits, so a row that reads needs PLACE_ACTIVE";
+    if (route->waits != NULL && route->outside == NULL)
+        return "waits needs outside";
     if (route->ends_with_client && route->outside == NULL)
         return "ends_with_client is about outside";
     if (route->is_slow && route->outside == NULL && route->prepare == NULL)

@@ -9,6 +9,11 @@ static enum status never(struct req *req)
     return ST_INTERNAL;
 }
 
+static void never_waits(struct req *req, struct req_wait *wait)
+{
+    fail_msg("%p %p: no step runs here", (void *)req, (void *)wait);
+}
+
 static void assert_refused(const struct route *route, const char *words)
 {
     struct reason why = {{0}};
@@ -85,6 +90,10 @@ static void steps_without_a_place_for_them_are_refused(void **ctx)
     row = (struct route){
         .method = METHOD_POST, .path = "a", .handler = never, .ends_with_client = true};
     assert_refused(&row, "outside");
+    row = (struct route){.method = METHOD_POST, .path = "a", .handler = never, .waits = never_waits};
+    assert_refused(&row, "waits needs outside");
+    row.outside = never;
+    assert_fine(&row);
     row = (struct route){.method = METHOD_PUT, .path = "a", .handler = never, .exists = never};
     assert_refused(&row, "POST");
 }
