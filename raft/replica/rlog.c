@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 enum {
+    FIRST_TERM = 1, /* of the initial configuration: no leader has it */
     ELECTION_MS = 1000,
     HEARTBEAT_MS = 100,
     BATCH_BYTES = 1024 * 1024,
@@ -243,13 +244,13 @@ static enum status bootstrap_log(struct rlog *r, struct rlog_loaded *l)
     }
     memcpy(rlog_block_data(block), encoded.bytes, encoded.len);
     *entry =
-        (struct rlog_entry){1, RLOG_CHANGE, bytes_of(rlog_block_data(block), encoded.len), block};
+        (struct rlog_entry){FIRST_TERM, RLOG_CHANGE, bytes_of(rlog_block_data(block), encoded.len), block};
     mem_free(l->entries);
     l->entries = entry;
     l->n = 1;
     if (l->term == 0) {
-        TRY(rlog_disk_set_term(r->disk, 1, 0));
-        l->term = 1;
+        TRY(rlog_disk_set_term(r->disk, FIRST_TERM, 0));
+        l->term = FIRST_TERM;
     }
     /* If a crash loses this entry before it is durable, the next start makes the same entry. */
     (void)rlog_disk_append(r->disk, 1, entry, 1);
@@ -328,6 +329,8 @@ static enum status start(struct rlog *r, struct reason *reason)
     st = core_start(r, &loaded, sole_term);
     if (st == ST_UNSUPPORTED)
         reason_set(reason, "libraft 0.22.1 is needed, another was found");
+    if (st == ST_OK && loaded.term == FIRST_TERM && loaded.vote == 0)
+        rlog_members_first(r);
     return st;
 }
 

@@ -134,7 +134,7 @@ struct rlog_members {
     uint64_t remove_id;        /* raft id of the member to remove or demote */
     uint64_t held_ms;          /* monotonic: when proposals were first held back */
     uint64_t heard_ms;         /* monotonic: last frame of the server that is being added */
-    uint64_t gone_id, gone_ms; /* the leader whose process has ended, and when */
+    uint64_t gone_id, gone_ms; /* the leader whose process has ended, or NO_LEADER_YET; when */
     struct env_timer timer;
 };
 
@@ -240,6 +240,7 @@ void rlog_reads_fire(struct rlog *r);
 
 /* rlog_member.c */
 void rlog_members_init(struct rlog *r);
+void rlog_members_first(struct rlog *r); /* no leader was ever known: elect the first one at once */
 void rlog_members_pump(struct rlog *r);
 bool rlog_members_holding(const struct rlog *r); /* whether nothing may be proposed now */
 void rlog_members_heard(struct rlog *r, uint64_t from);

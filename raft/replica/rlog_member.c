@@ -22,8 +22,10 @@ enum {
     TRANSFER_MS = 10000,
     POLL_MS = 50,
     SILENT_MS = 5000, /* a server that is silent for this time is no longer added */
-    FAST_PART = 20,   /* divides the election timeout while the leader is known to be gone */
+    FAST_PART = 20,   /* divides the election timeout while there is no leader to wait for */
 };
+
+#define NO_LEADER_YET UINT64_MAX /* in the place of the leader that is gone */
 
 static void on_timer(struct env_timer *timer);
 
@@ -481,7 +483,20 @@ void rlog_members_fire(struct rlog *r)
     }
 }
 
-/* Fast failover: the leader's process is gone, so there is no point in waiting a second for it. */
+/* Fast election: the leader's process is gone, or there was no leader ever, so there is no point in
+ * waiting a second for it. */
+static void elect_fast(struct rlog *r, uint64_t gone_id)
+{
+    ASSERT(gone_id != 0);
+    r->members.gone_id = gone_id;
+    r->members.gone_ms = rlog_now(r);
+    rlog_core_set_election(&r->core, MAX(r->core.election_ms / FAST_PART, 1u), r->members.gone_ms);
+}
+
+void rlog_members_first(struct rlog *r)
+{
+    elect_fast(r, NO_LEADER_YET);
+}
 
 void rlog_peer_gone(struct rlog *r, uint64_t id)
 {
@@ -489,9 +504,7 @@ void rlog_peer_gone(struct rlog *r, uint64_t id)
         rlog_core_leader(&r->core) != id)
         return;
     rlog_enter(r);
-    r->members.gone_id = id;
-    r->members.gone_ms = rlog_now(r);
-    rlog_core_set_election(&r->core, MAX(r->core.election_ms / FAST_PART, 1u), r->members.gone_ms);
+    elect_fast(r, id);
     rlog_leave(r);
 }
 

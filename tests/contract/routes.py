@@ -55,30 +55,46 @@ class Operation:
         return found and schema.resolve(document, found)
 
 
+class Operations(list):
+    """All operations of a document."""
+
+    def __init__(self, operations):
+        super().__init__(operations)
+        self.chosen = {}  # (path, methods, base): the operation, or None
+
+    def choose(self, path, methods, base):
+        """The first row that fits, as the server chooses."""
+        asked = path, methods, base
+        if asked not in self.chosen:
+            fits = [op for op in self if op.method in methods and op.path.startswith(base)
+                    and op.pattern.fullmatch(path)]
+            self.chosen[asked] = min(fits, key=lambda op: op.rank, default=None)
+        return self.chosen[asked]
+
+
 def operations(document):
-    return [
+    return Operations(
         Operation(path, verb, item)
         for path, item in document["paths"].items()
         for verb in VERBS
         if verb in item
-    ]
+    )
 
 
-def api_of(record, documents):
+def api_of(record, firsts):
     """The API that a record was for: that of its listener, or the one whose paths begin so."""
     if record["api"] is not None:
         return record["api"]
     first = record["path"].split("/")[0]
-    for api, document in documents.items():
-        if api != HOME and first in {path.split("/")[1] for path in document["paths"]}:
-            return api
-    return HOME
+    return next((api for api, segments in firsts.items() if first in segments), HOME)
 
 
 def of_api(api, documents, records):
     """The records of calls for one API, with the kind of their token. Only the home has mounts."""
+    firsts = {name: {path.split("/")[1] for path in document["paths"]}
+              for name, document in documents.items() if name != HOME}
     mine = [record | {"token": record["tokens"][api]} for record in records
-            if api_of(record, documents) == api]
+            if api_of(record, firsts) == api]
     fixed = {} if api == HOME else {"engine": ""}
     return [r | fixed | ({"rest": r["path"]} if fixed else {}) for r in mine]
 
@@ -103,6 +119,4 @@ def match(found, record):
         return None
     path, method = base + record["rest"], method_of(record)
     methods = (method, "POST") if method == "PUT" else (method,)
-    fits = [op for op in found if op.method in methods and op.path.startswith(base)
-            and op.pattern.fullmatch(path)]
-    return min(fits, key=lambda op: op.rank, default=None)
+    return found.choose(path, methods, base)

@@ -13,9 +13,10 @@ def pytest_configure(config):
 
 
 # Files that take long, the longest first: one that began last would run alone at the end.
-LONGEST = ["upgrade", "restore", "limits", "registry_waits", "audit_hang", "autopilot", "registry_tokens",
-           "members", "dr_activation", "ceremonies", "monitor", "hvac", "join", "damage", "recover",
-           "token_stores", "audit_nodes", "audit_crash", "dr_faults", "dr_drill", "dr_failover", "greedy", "migrate"]
+LONGEST = ["upgrade", "restore", "autopilot", "limits", "registry_tokens", "cli_usage", "migrate", "ceremonies",
+           "slow_readers", "token_stores", "registry_waits", "audit_hang", "members", "dr_activation", "openapi", "recover",
+           "greedy", "damage", "leases", "monitor", "hvac", "join", "ssh", "policy", "autosnap",
+           "audit_nodes", "audit_crash", "dr_faults", "dr_drill", "dr_failover"]
 
 
 def pytest_collection_modifyitems(items):

@@ -1,5 +1,6 @@
 """Rules for every command: help, completion, flags, errors, exit codes."""
 
+import functools
 import http.server
 import json
 import os
@@ -20,10 +21,15 @@ def cli(cluster, tmp_path):
     return Cli(cluster, tmp_path)
 
 
+@functools.cache
+def help_of(command):
+    return subprocess.run([HOLDFAST, *command.split(), "-help"], capture_output=True, text=True,
+                          timeout=120).stdout
+
+
 def flags_of(command):
     """The flags in a command's help, those of every command too, as (name, what follows it)."""
-    text = subprocess.run([HOLDFAST, *command.split(), "-help"], capture_output=True, text=True,
-                          timeout=120).stdout
+    text = help_of(command)
     for name, value, other in re.findall(r"^  (-[a-z-]+)(=\S+?)?(?:, (-[a-z-]+))? ", text, re.M):
         yield name, value
         if other:
@@ -313,20 +319,28 @@ GIVEN = {
 WITHOUT_2 = {"status", "operator raft snapshot save", "job run"}  # 2 is for sealed; the file comes first
 
 
-def client_commands():
-    """Those that ask a server, with what their usage demands."""
-    for command in COMMANDS:
-        done = subprocess.run([HOLDFAST, *command.split(), "-help"], capture_output=True, text=True,
-                              timeout=120)
-        if "Flags of every " in done.stdout:
-            usage = done.stdout.splitlines()[0].removeprefix(f"usage: holdfast {command}")
-            usage = usage.replace(" | ", "|")
-            yield command, re.sub(r"\[[^]]*\]…?", "", usage).split()
+ASK_NO_SERVER = {
+    "dev", "server", "agent", "cluster bootstrap", "cluster add", "audit verify", "dump log",
+    "dump snapshot", "dump formats", "operator raft snapshot inspect", "operator raft recover",
+    "operator raft snapshot verify", "policy fmt", "completion", "man", "version",
+}
+CLIENT_COMMANDS = [command for command in COMMANDS if command not in ASK_NO_SERVER]
 
 
-@pytest.mark.parametrize("command, required", client_commands())
-def test_what_is_given_wrongly_gives_1_and_no_server_2(cli, command, required):
-    words = command.split()
+def required_of(command):
+    """What the usage of a command demands."""
+    usage = help_of(command).splitlines()[0].removeprefix(f"usage: holdfast {command}")
+    return re.sub(r"\[[^]]*\]…?", "", usage.replace(" | ", "|")).split()
+
+
+def test_all_other_commands_ask_a_server():
+    """Their help has the flags of every such command."""
+    assert ASK_NO_SERVER == {each for each in COMMANDS if "Flags of every " not in help_of(each)}
+
+
+@pytest.mark.parametrize("command", CLIENT_COMMANDS)
+def test_what_is_given_wrongly_gives_1_and_no_server_2(cli, command):
+    words, required = command.split(), required_of(command)
     done = cli(*words, "-no-such-flag", code=1)
     assert done.stdout == ""
     if required:
@@ -441,9 +455,10 @@ WITH = {  # what a flag is given beside itself, or its command is without it
 }
 
 
-@pytest.mark.parametrize("command, required", client_commands())
-def test_every_flag_in_help_is_read(anything, tmp_path, command, required):
+@pytest.mark.parametrize("command", CLIENT_COMMANDS)
+def test_every_flag_in_help_is_read(anything, tmp_path, command):
     """A flag that a command does not read is warned of; so none may be, for all of its flags."""
+    required = required_of(command)
     env = {"HOME": str(tmp_path), "HOLDFAST_TOKEN": "t", "PATH": os.environ["PATH"],
            "HOLDFAST_ADDR": f"http://127.0.0.1:{anything.server_address[1]}",
            "HOLDFAST_DR_TOKEN": "t"}

@@ -33,6 +33,7 @@ enum pipe_phase {
     PIPE_RECEIVING,         /* write the body of an upload into a file */
     PIPE_OUTSIDE,           /* the route's `outside`, once */
     PIPE_FINISHING,         /* the route's `finish`, in a second transaction */
+    PIPE_FINISH_WAITING,    /* pause, because this node was busy, before `finish` runs again */
     PIPE_FINISH_COMMITTING,
     PIPE_FINISH_CONFIRMING,
     PIPE_HOLDING,         /* wait until a DR secondary has the writes, in sync mode */
@@ -46,7 +47,7 @@ enum {
     PIPE_RERUNS_MAX = 100,
     PIPE_AWAIT_MS = 2000,      /* how long a request runs again for req_await */
     PIPE_WAIT_MS = 25,         /* pause before the next search for an active node */
-    PIPE_PATIENCE_MS = 10000,  /* longest search for an active node */
+    PIPE_PATIENCE_MS = 10000,  /* longest search for an active node; longest wait of `finish` */
     PIPE_TRY_MS = 3000,        /* time limit of a try that may be repeated */
     PIPE_ONLY_TRY_MS = 60000,  /* time limit of a try that may not be repeated */
     PIPE_LONG_TRY_MS = 600000, /* time limit of a try of a ROUTE_LONG, until it makes progress */
@@ -131,6 +132,7 @@ struct pipe {
     const char *prepare_why; /* text of the error of `prepare`; NULL: none */
     unsigned reruns;
     uint64_t deadline_ms, begun_ms, begun_ns;
+    uint64_t finish_until_ms; /* end of the patience with a busy node in `finish` */
     uint64_t committed; /* version of the state after what this node committed; 0: nothing */
     struct node_brief node;
     struct rlog_request_id id;

@@ -2,9 +2,19 @@
  *
  * The transaction is not authorised again, because the work is done: the rights of the sender were
  * preconditions of the first transaction. When another request changes the data that `finish` read,
- * only `finish` runs again. When the result cannot be stored, the error tells the client that the
- * work was done. */
+ * only `finish` runs again. When this node is too busy for the transaction, `finish` runs again after
+ * a pause: the node lacks the keys of a state that was just restored or synced, or too many writes
+ * or pins are under way. When the result cannot be stored, the error tells the client that the work
+ * was done. */
 #include "router/pipeline/pipe_phases.h"
+
+/* The first run of a transaction of `finish` comes. */
+static enum pipe_phase go_part(struct pipe *p)
+{
+    p->reruns = 0;
+    p->finish_until_ms = env_mono_ms(p->worker->env) + PIPE_PATIENCE_MS;
+    return PIPE_FINISHING;
+}
 
 enum pipe_phase pipe_go_finish(struct pipe *p)
 {
@@ -15,20 +25,36 @@ enum pipe_phase pipe_go_finish(struct pipe *p)
         state_commit_done(&p->more->commit);
         p->more->commit = (struct state_commit){0};
     }
-    p->reruns = 0;
     p->req.steps.finished = 0;
-    return PIPE_FINISHING;
+    return go_part(p);
 }
 
 /* Reply that the work outside was done, but its result is not stored. The data that the first
  * transaction stored remain. */
 static enum pipe_phase fail_finish(struct pipe *p, enum status st)
 {
+    struct reason why = *req_error(&p->req);
     pipe_end_txn(p);
     reason_set(req_reason(&p->req),
                "the work outside the state was done, but its result could not be stored: %s",
-               status_text(st));
+               why.text[0] != '\0' ? why.text : status_text(st));
     return pipe_fail(p, ST_UNKNOWN_OUTCOME);
+}
+
+/* A run of `finish` failed. Any other node, and a repeated request, would do the work once more. So
+ * a busy node tries again for a time, even if the client has gone. */
+static enum pipe_phase try_again(struct pipe *p, enum status st)
+{
+    if (st != ST_BUSY || env_mono_ms(p->worker->env) >= p->finish_until_ms)
+        return fail_finish(p, st);
+    pipe_end_txn(p);
+    return PIPE_FINISH_WAITING;
+}
+
+enum pipe_phase pipe_finish_wait_done(struct pipe *p)
+{
+    ASSERT(p->phase == PIPE_FINISH_WAITING);
+    return PIPE_FINISHING;
 }
 
 /* Begin the second transaction and clear the results of an earlier run of `finish`. Look the mount
@@ -75,7 +101,7 @@ enum pipe_phase pipe_finish(struct pipe *p)
     ASSERT(p->phase == PIPE_FINISHING);
     enum status st = begin_finish(p);
     if (st != ST_OK)
-        return fail_finish(p, st);
+        return try_again(p, st);
     p->verdict = p->req.route->finish(&p->req);
     bool replies = p->req.reply.kind != REPLY_NONE || p->req.reply.insist; /* or warns */
     if (p->verdict == ST_OK && replies)
@@ -83,7 +109,7 @@ enum pipe_phase pipe_finish(struct pipe *p)
     if (p->verdict != ST_OK && pipe_roll_back(p) != ST_OK)
         return fail_finish(p, ST_NOMEM);
     if (pipe_is_breakdown(p->verdict))
-        return fail_finish(p, p->verdict);
+        return try_again(p, p->verdict);
     return state_staged(&p->run->txn) ? PIPE_FINISH_COMMITTING : PIPE_FINISH_CONFIRMING;
 }
 
@@ -98,8 +124,7 @@ static enum pipe_phase finished(struct pipe *p)
     if (!steps->again)
         return pipe_end(p);
     steps->finished++;
-    p->reruns = 0;
-    return steps->finished < REQ_FINISHES_MAX ? PIPE_FINISHING : fail_finish(p, ST_TOO_BIG);
+    return steps->finished < REQ_FINISHES_MAX ? go_part(p) : fail_finish(p, ST_TOO_BIG);
 }
 
 static enum pipe_phase finish_rerun(struct pipe *p)
@@ -112,7 +137,7 @@ enum pipe_phase pipe_finish_commit(struct pipe *p)
     static const struct rlog_request_id none; /* no request id: the first transaction settled it */
     enum status st = pipe_commit_begin(p, &none);
     pipe_end_txn(p);
-    return st == ST_OK ? PIPE_PENDING : fail_finish(p, st);
+    return st == ST_OK ? PIPE_PENDING : try_again(p, st);
 }
 
 enum pipe_phase pipe_finish_commit_done(struct pipe *p)
@@ -120,7 +145,7 @@ enum pipe_phase pipe_finish_commit_done(struct pipe *p)
     if (p->result == ST_CONFLICT)
         return finish_rerun(p);
     if (p->result != ST_OK)
-        return fail_finish(p, p->result);
+        return try_again(p, p->result);
     p->effect = PIPE_CHANGED;
     p->committed = p->more->commit.version;
     return finished(p);
@@ -129,12 +154,12 @@ enum pipe_phase pipe_finish_commit_done(struct pipe *p)
 enum pipe_phase pipe_finish_confirm(struct pipe *p)
 {
     enum status st = pipe_confirm_begin(p);
-    return st == ST_OK ? PIPE_PENDING : fail_finish(p, st);
+    return st == ST_OK ? PIPE_PENDING : try_again(p, st);
 }
 
 enum pipe_phase pipe_finish_confirm_done(struct pipe *p)
 {
     if (p->result == ST_CONFLICT)
         return finish_rerun(p);
-    return p->result == ST_OK ? finished(p) : fail_finish(p, p->result);
+    return p->result == ST_OK ? finished(p) : try_again(p, p->result);
 }

@@ -88,6 +88,7 @@ enum pipe_phase pipe_outside_done(struct pipe *p);
 
 /* pipe_finish.c */
 enum pipe_phase pipe_finish(struct pipe *p);
+enum pipe_phase pipe_finish_wait_done(struct pipe *p);
 enum pipe_phase pipe_finish_commit(struct pipe *p);
 enum pipe_phase pipe_finish_commit_done(struct pipe *p);
 enum pipe_phase pipe_finish_confirm(struct pipe *p);

@@ -29,6 +29,9 @@
  *   WAITING, besides: a read whose reply has no room, because replies that clients have not read
  *   fill their budget, goes there from HANDLING or FORWARDING (pipe_await_room).
  *
+ *   FINISH_WAITING stands between two runs of FINISHING: this node was too busy for the first one
+ *   (pipe_finish.c).
+ *
  *   HOLDING stands before the two ends where this node committed something and the cluster is a DR
  *   primary in sync mode (pipe_hold.c).
  *
@@ -67,7 +70,8 @@ static const uint32_t txn_closed = ~(txn_open & ~EITHER);
 /* Phases in which the request may change something. A forwarded read may change the count of its
  * token's uses, which is not reported to the client. */
 static const uint32_t touching = BIT(COMMITTING) | BIT(OUTSIDE) | BIT(STATELESS_OUTSIDE) |
-                                 BIT(FINISHING) | BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING);
+                                 BIT(FINISHING) | BIT(FINISH_WAITING) | BIT(FINISH_COMMITTING) |
+                                 BIT(FINISH_CONFIRMING);
 static const uint32_t touching_if_write = BIT(FORWARDING);
 
 /* The phases that may follow each phase. */
@@ -96,9 +100,11 @@ static const uint32_t followers[PIPE_PHASES] = {
     [PIPE_CONFIRMING] = BEGINS | AFTER | BIT(WAITING) | ENDS,
     [PIPE_RECEIVING] = BIT(OUTSIDE) | HELD | ENDS,
     [PIPE_OUTSIDE] = BIT(FINISHING) | BIT(WAITING) | HELD | ENDS,
-    [PIPE_FINISHING] = BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) | HELD | ENDS,
-    [PIPE_FINISH_COMMITTING] = BIT(FINISHING) | HELD | ENDS,
-    [PIPE_FINISH_CONFIRMING] = BIT(FINISHING) | HELD | ENDS,
+    [PIPE_FINISHING] =
+        BIT(FINISH_COMMITTING) | BIT(FINISH_CONFIRMING) | BIT(FINISH_WAITING) | HELD | ENDS,
+    [PIPE_FINISH_WAITING] = BIT(FINISHING),
+    [PIPE_FINISH_COMMITTING] = BIT(FINISHING) | BIT(FINISH_WAITING) | HELD | ENDS,
+    [PIPE_FINISH_CONFIRMING] = BIT(FINISHING) | BIT(FINISH_WAITING) | HELD | ENDS,
     [PIPE_HOLDING] = ENDS,
     [PIPE_RECORDING_REPLY] = ELSEWHERE | ENDS,
     [PIPE_DONE] = 0,
@@ -119,6 +125,7 @@ static enum pipe_phase (*const resume[PIPE_PHASES])(struct pipe *p) = {
     [PIPE_CONFIRMING] = pipe_confirm_done,
     [PIPE_RECEIVING] = pipe_receive_done,
     [PIPE_OUTSIDE] = pipe_outside_done,
+    [PIPE_FINISH_WAITING] = pipe_finish_wait_done,
     [PIPE_FINISH_COMMITTING] = pipe_finish_commit_done,
     [PIPE_FINISH_CONFIRMING] = pipe_finish_confirm_done,
     [PIPE_HOLDING] = pipe_hold_done,
@@ -131,7 +138,8 @@ static inline enum pipe_phase run_phase(struct pipe *p, enum pipe_phase phase)
 {
     switch (phase) {
     case PIPE_CHOOSING: return pipe_choose(p);
-    case PIPE_WAITING: return pipe_wait_begin(p);
+    case PIPE_WAITING:
+    case PIPE_FINISH_WAITING: return pipe_wait_begin(p);
     case PIPE_STATELESS: return pipe_stateless(p);
     case PIPE_FORWARDING: return pipe_send(p);
     case PIPE_PRECHECKING: return pipe_precheck(p);

@@ -277,8 +277,13 @@ enum { LONG_KEY = 3000 };
 static void make_long(const char *first, unsigned n)
 {
     char id[LONG_KEY + 1];
+    memset(id, '0', LONG_KEY);
+    id[LONG_KEY] = '\0';
+    memcpy(id, first, strlen(first));
     for (unsigned i = 0; i < n; i++) {
-        (void)snprintf(id, sizeof id, "%s%0*u", first, LONG_KEY - (int)strlen(first), i);
+        char number[11];
+        int digits = snprintf(number, sizeof number, "%u", i);
+        memcpy(id + LONG_KEY - digits, number, (size_t)digits);
         make(&egg, id, NOW_MS);
     }
 }

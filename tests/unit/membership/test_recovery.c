@@ -1,6 +1,7 @@
 /* Recovery from a lost majority, on files in memory: what is refused, what survives, and a power
  * loss or a failed call at every single call. */
 #include "raft/disk_world.h"
+#include "slice.h"
 
 #include "cluster/membership/recovery/recovery.h"
 #include "raft/core/rlog_core.h"
@@ -360,13 +361,14 @@ static void looking_changes_nothing(void **ctx)
 static void a_crash_at_any_call_leaves_the_old_or_the_new(void **ctx)
 {
     (void)ctx;
+    const struct slice slice = slice_of_run();
     struct world *w = survivor(OWN, ENTRIES, true);
     w->fs->calls = 0;
     assert_status(attempt(w), ST_OK);
     uint64_t calls = w->fs->calls, again = 0, done = 0;
     world_free(w);
     assert_true(calls > 50);
-    for (uint64_t n = 1; n <= calls; n++)
+    for (uint64_t n = 1 + slice.number; n <= calls; n += slice.count)
         for (uint64_t mode = 0; mode < 2; mode++) { /* the power is lost, or the call fails */
             w = survivor(OWN, ENTRIES, true);
             w->fs->calls = 0;
@@ -389,8 +391,8 @@ static void a_crash_at_any_call_leaves_the_old_or_the_new(void **ctx)
             check_recovered(w, ENTRIES);
             world_free(w);
         }
-    assert_true(again > 50);
-    assert_true(done > 0);
+    assert_true(again * slice.count > 50);
+    assert_true(done > 0 || slice.count > 1); /* few calls come after the one that counts */
 }
 
 static void the_step_file_reads_back_and_names_its_folder(void **ctx)

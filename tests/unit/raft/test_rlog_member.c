@@ -420,6 +420,30 @@ static void a_dead_leader_is_replaced_at_once(void **ctx)
     world_free(w);
 }
 
+/* In virtual time. The second election, of nodes that know a leader, takes as long as ever. */
+static void the_first_leader_is_elected_at_once(void **ctx)
+{
+    (void)ctx;
+    enum { ROUNDS = 10, ELECTION_MS = 1000 };
+    uint64_t total = 0, second = UINT64_MAX;
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        struct world *w = world_new(20 + round, 3);
+        uint64_t from = now_ms(w);
+        struct wnode *leader = world_await_leader(w);
+        assert_non_null(leader);
+        total += now_ms(w) - from;
+        world_run(w, 3000);
+        leader = world_await_leader(w);
+        wnode_stop(leader);
+        from = now_ms(w);
+        assert_non_null(world_await_leader(w));
+        second = MIN(second, now_ms(w) - from);
+        world_free(w);
+    }
+    assert_true(total / ROUNDS < ELECTION_MS / 4);
+    assert_true(second > ELECTION_MS / 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +467,7 @@ int main(void)
         cmocka_unit_test(a_dead_server_that_is_being_added_holds_nobody_up),
         cmocka_unit_test(a_dead_server_is_not_waited_for_to_be_added),
         cmocka_unit_test(a_dead_leader_is_replaced_at_once),
+        cmocka_unit_test(the_first_leader_is_elected_at_once),
     };
     trace_set_level(getenv("V") != NULL ? TRACE_DEBUG : TRACE_ERROR);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,6 +3,7 @@
  * crash or a lost acknowledged write.
  *
  * The cases run in a child: one that aborts is looked at, and another child goes on behind it. */
+#include "slice.h"
 #include "support.h"
 #include "world.h"
 
@@ -332,6 +333,7 @@ struct plan {
     unsigned n_initial_members;
     bool (*fail_nth)(uint64_t n);
     uint64_t step; /* every so many-th allocation */
+    uint64_t first; /* allocations before the first one that fails */
 };
 
 /* Returns whether an allocation was left to fail. */
@@ -395,21 +397,21 @@ static bool deliberate(int status, const char *said)
             strstr(said, "bytes where failure has no answer") != NULL);
 }
 
-static uint64_t step_of(uint64_t quick)
-{
-    return getenv("HOLDFAST_LONG") != NULL ? 1 : quick;
-}
 
 /* Returns how many cases ended in an abort. */
-static unsigned run_all(const struct plan *plan)
+static unsigned run_all(const struct plan *all, uint64_t quick)
 {
+    const struct slice slice = slice_of_run();
+    struct plan one = *all, *plan = &one;
+    plan->step = (getenv("HOLDFAST_LONG") != NULL ? 1 : quick) * slice.count;
+    plan->first = plan->step / slice.count * slice.number;
     static char said[16384];
     unsigned aborts = 0;
     size_t size = sizeof *progress;
     void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
     progress = shared;
-    progress->n = 1;
+    progress->n = 1 + plan->first;
     while (!progress->ended) {
         int status = await_child(plan, said, sizeof said);
         if (progress->ended && status == 0)
@@ -426,40 +428,40 @@ static unsigned run_all(const struct plan *plan)
                       "%u calls refused\n",
                       (unsigned long long)progress->n, progress->cases, aborts, progress->fatal,
                       progress->refused_starts, progress->refused);
-    assert_true(progress->cases + aborts > 20);
+    assert_true((progress->cases + aborts) * slice.count > 20);
     return aborts;
 }
 
 static void a_node_alone_survives_each_failed_allocation(void **ctx)
 {
     (void)ctx;
-    (void)run_all(&(struct plan){alone, 1, mem_fail_nth, step_of(1)});
+    (void)run_all(&(struct plan){.live = alone, .n_initial_members = 1, .fail_nth = mem_fail_nth}, 1);
     assert_true(progress->refused_starts > 0 && progress->refused > 0);
 }
 
 static void three_nodes_survive_each_failed_allocation(void **ctx)
 {
     (void)ctx;
-    (void)run_all(&(struct plan){together, 3, mem_fail_nth, step_of(4)});
+    (void)run_all(&(struct plan){.live = together, .n_initial_members = 3, .fail_nth = mem_fail_nth}, 4);
     assert_true(progress->fatal > 0 && progress->installed);
 }
 
 static void changes_of_members_survive_each_failed_allocation(void **ctx)
 {
     (void)ctx;
-    (void)run_all(&(struct plan){changing, 2, mem_fail_nth, step_of(1)});
+    (void)run_all(&(struct plan){.live = changing, .n_initial_members = 2, .fail_nth = mem_fail_nth}, 1);
 }
 
 static void a_rejoin_survives_each_failed_allocation(void **ctx)
 {
     (void)ctx;
-    (void)run_all(&(struct plan){anew, 1, mem_fail_nth, step_of(1)});
+    (void)run_all(&(struct plan){.live = anew, .n_initial_members = 1, .fail_nth = mem_fail_nth}, 1);
 }
 
 static void what_may_not_fail_ends_the_process_and_says_so(void **ctx)
 {
     (void)ctx;
-    assert_true(run_all(&(struct plan){alone, 1, mem_fail_must_nth, step_of(1)}) > 10);
+    assert_true(run_all(&(struct plan){.live = alone, .n_initial_members = 1, .fail_nth = mem_fail_must_nth}, 1) > 10);
 }
 
 int main(void)

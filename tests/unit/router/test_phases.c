@@ -52,6 +52,7 @@ static void a_phase_follows_only_where_the_table_says_so(void **ctx)
         {PIPE_COMMITTING, PIPE_HANDLING, true, false, said},
         {PIPE_OUTSIDE, PIPE_OUTSIDE, false, false, said},
         {PIPE_FINISHING, PIPE_OUTSIDE, false, false, said},
+        {PIPE_FINISH_WAITING, PIPE_DONE, false, false, said},
         {PIPE_RECORDING_REPLY, PIPE_HANDLING, false, false, said},
         {PIPE_DONE, PIPE_DONE, false, false, said},
         {PIPE_DONE, PIPE_CHOOSING, false, false, said},

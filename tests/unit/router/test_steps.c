@@ -5,7 +5,7 @@
 
 static struct world w;
 static struct test_request request;
-static char trail[256]; /* a letter for each step that ran */
+static char trail[1024]; /* a letter for each step that ran */
 static enum status prepare_result, outside_result, finish_result;
 static bool finish_stages;
 static void (*during_prepare)(void), (*during_outside)(void), (*during_finish)(void);
@@ -540,6 +540,64 @@ static void a_client_that_goes_later_leaves_nothing_half_done(void **ctx)
     assert_stored("3", "3");
 }
 
+/* A node that is too busy to store the result */
+
+static unsigned busy_runs; /* of `finish`, before one that the node is not too busy for */
+
+static void busy_for_a_time(void)
+{
+    finish_result = busy_runs-- > 0 ? ST_BUSY : ST_OK;
+    during_finish = busy_for_a_time;
+}
+
+static void a_busy_node_finishes_after_a_pause(void **ctx)
+{
+    (void)ctx;
+    uint64_t began = w.env.now_ms;
+    busy_runs = 3; /* the data cannot be read */
+    during_finish = busy_for_a_time;
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 200);
+    assert_body_has(&request, "\"trail\":\"phoffff\"");
+    assert_int_equal(w.env.works_run, 2); /* the work outside was not repeated */
+    assert_true(w.env.now_ms >= began + 3);
+    assert_stored("1", "1");
+    during_finish = NULL;
+    trail[0] = '\0';
+    w.proposals = 0;
+    w.propose_status[1] = w.propose_status[2] = ST_BUSY; /* the data cannot be written */
+    w.n_propose = 3;
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 200);
+    assert_body_has(&request, "\"trail\":\"phofff\"");
+    assert_stored("2", "2");
+}
+
+/* A client that has gone does not end it. */
+static void a_busy_node_finishes_without_its_client(void **ctx)
+{
+    (void)ctx;
+    w.propose_status[1] = ST_BUSY;
+    w.n_propose = 2;
+    during_finish = give_up;
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_status(told, ST_UNKNOWN_OUTCOME);
+    assert_string_equal(trail, "phoff");
+    assert_stored("1", "1");
+}
+
+static void a_node_that_stays_busy_says_so_in_the_end(void **ctx)
+{
+    (void)ctx;
+    uint64_t began = w.env.now_ms;
+    finish_result = ST_BUSY;
+    send_request(METHOD_POST, "/v1/steps/all");
+    assert_int_equal(request.http, 500);
+    assert_body_has(&request, "could not be stored: finish failed");
+    assert_true(w.env.now_ms - began >= 10000);
+    assert_stored("1", NULL);
+}
+
 static struct fake_devices devices;
 
 static void enable_device(void)
@@ -765,6 +823,9 @@ int main(void)
         TEST(a_client_that_goes_during_prepare_changes_nothing),
         TEST(a_client_that_goes_later_leaves_nothing_half_done),
         TEST(work_that_was_done_counts_as_a_change),
+        TEST(a_busy_node_finishes_after_a_pause),
+        TEST(a_busy_node_finishes_without_its_client),
+        TEST(a_node_that_stays_busy_says_so_in_the_end),
         TEST(a_request_is_recorded_before_it_prepares),
         TEST(a_request_that_is_not_recorded_does_not_prepare),
         TEST(every_failed_allocation_of_finish_is_told),
