@@ -12,6 +12,7 @@ struct platform_config {
     const char *url;          /* of this server as clients know it; "": as their requests name it */
     const char *sms_base_url; /* of the SMS provider */
     uint64_t blob_bytes_max, blob_bytes_total_max, log_bytes_max;
+    int64_t run_lease_s;
 };
 /* platform_config.c */
 extern const struct config_block platform_block;

@@ -198,8 +198,8 @@ enum status platform_job_reply(struct req *req, const struct platform_flow *flow
     text_member_str(&w, "phase", plan ? "plan" : "apply");
     text_member_str(&w, "claim", platform_text(phase->links, "claim"));
     text_member_str(&w, "agent_id", platform_text(phase->links, "agent"));
-    text_member_int(&w, "lease_s", PLATFORM_LEASE_MS / 1000);
-    text_member_int(&w, "renew_s", PLATFORM_RENEW_S);
+    text_member_int(&w, "lease_s", platform_config()->run_lease_s);
+    text_member_int(&w, "renew_s", platform_config()->run_lease_s / 3);
     text_member_int(&w, "timeout_s", timeout_s);
     TRY(put_names(req, flow, &w));
     put_flags(flow, &w);

@@ -26,8 +26,6 @@
 #define PLATFORM_POOL_DEFAULT "apool-default" /* the site-wide pool */
 
 enum {
-    PLATFORM_LEASE_MS = 60 * 1000,
-    PLATFORM_RENEW_S = 20,
     PLATFORM_COOL_OFF_MS = 10 * 1000,
     PLATFORM_RUNS_MAX = 500, /* of a workspace; the oldest that ended go */
     PLATFORM_QUEUE_MAX = 1000, /* runs of a workspace that have not ended */

@@ -124,8 +124,8 @@ static enum status worker_register(struct req *req)
     const struct platform_config *config = platform_config();
     return req_reply(req, &(struct worker_terms){.agent_id = agent.id,
                                                  .pool_id = pool.id,
-                                                 .lease_s = PLATFORM_LEASE_MS / 1000,
-                                                 .renew_s = PLATFORM_RENEW_S,
+                                                 .lease_s = platform_config()->run_lease_s,
+                                                 .renew_s = platform_config()->run_lease_s / 3,
                                                  .heartbeat_s = HEARTBEAT_S,
                                                  .log_bytes_max = (int64_t)config->log_bytes_max,
                                                  .file_bytes_max =
@@ -310,7 +310,7 @@ static enum status take_claim(struct req *req, const struct platform_object *age
     TRY(platform_set_text(req->arena, phase->links, "claim", claim));
     TRY(platform_set_number(req->arena, phase->links, "deadline-ms",
                             req->now_ms + timeout_s * 1000 + GRACE_MS));
-    return platform_lease_set(req->txn, phase, req->now_ms + PLATFORM_LEASE_MS);
+    return platform_lease_set(req->txn, phase, req->now_ms + platform_config()->run_lease_s * 1000);
 }
 
 static enum status worker_claim(struct req *req)
@@ -357,7 +357,7 @@ static enum status worker_renew(struct req *req)
     TRY(platform_worker_phase(req, in->claim, &flow, &phase));
     bool late = req->now_ms > platform_number(phase->links, "deadline-ms");
     if (!late) {
-        TRY(platform_lease_set(req->txn, phase, req->now_ms + PLATFORM_LEASE_MS));
+        TRY(platform_lease_set(req->txn, phase, req->now_ms + platform_config()->run_lease_s * 1000));
         TRY(platform_object_put(req->txn, "", phase));
     }
     TRY(platform_log_length(req->txn, phase->id, &length));
@@ -365,7 +365,7 @@ static enum status worker_renew(struct req *req)
     return req_reply(req, &(struct worker_renewed){.action = late     ? "force-cancel"
                                                              : cancel ? "cancel"
                                                                       : "continue",
-                                                   .lease_s = PLATFORM_LEASE_MS / 1000,
+                                                   .lease_s = platform_config()->run_lease_s,
                                                    .log_length = (int64_t)length});
 }
 
