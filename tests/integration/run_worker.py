@@ -25,7 +25,8 @@ class Worker:
         self.agent = self.ask("POST", "worker/register", {"name": name, "version": "test", "tools": []})["agent_id"]
 
     def answer(self, method, path, body=None):
-        self.node = (self.node + 1) % len(self.cluster.nodes)
+        numbers = [number for number, node in enumerate(self.cluster.nodes) if node.alive]
+        self.node = min((n for n in numbers if n > self.node), default=numbers[0])
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         answer = self.cluster.nodes[self.node].call(method, "/api/v2/" + path, body, "", headers)
         self.cluster.contract.judge(method, "/" + path, answer)
