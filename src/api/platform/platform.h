@@ -19,6 +19,17 @@ extern const struct config_block platform_block;
 void platform_configure(const void *fields);
 const struct platform_config *platform_config(void);
 
+/* Duties: delete what is below deleted resources, a little of it; end the runs whose lease ended,
+ * and those that were under way when the state was restored. */
+NODISCARD enum status platform_sweep(struct state_txn *txn, int64_t now_ms);
+NODISCARD enum status platform_leases_end(struct state_txn *txn, int64_t now_ms);
+NODISCARD enum status platform_runs_restored(struct state_txn *txn, int64_t now_ms);
+/* The service that makes and deletes the signing keys that are due. */
+void platform_oidc_run(struct service *service);
+/* The service that sends the rows of the outbox (platform_outbox.h), and its metrics. */
+void platform_outbox_run(struct service *service);
+void platform_outbox_metrics(struct metric_out *out);
+
 /* Tables; the paths are below the root of the dialect. */
 extern const struct route_table platform_account_table, platform_org_table, platform_token_table,
     platform_team_table, platform_access_table, platform_project_table, platform_ws_table,

@@ -13,8 +13,9 @@ static const struct field block_fields[] = {
           .help = "Most bytes of all states."),
     FIELD(struct platform_config, log_bytes_max, SIZE, .preset = "32MiB",
           .help = "Most bytes of the log of one plan or apply; what is beyond is cut."),
-    FIELD_NAMED("run_lease", struct platform_config, run_lease_s, DURATION, .preset = "60s",
-          .help = "How long a plan or apply waits for a word of its worker before it is errored."),
+    FIELD_NAMED(
+        "run_lease", struct platform_config, run_lease_s, DURATION, .preset = "60s",
+        .help = "How long a plan or apply waits for a word of its worker before it is errored."),
 };
 static const struct schema block_schema = SCHEMA(struct platform_config, block_fields);
 

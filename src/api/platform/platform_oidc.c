@@ -7,12 +7,12 @@
  * type "settings" has the times of the last rotation and of the last trim, by cluster time: each
  * act resets its own time. A service makes the keys that are due; RSA keys are made on its thread,
  * or in the step outside of a request, never on a loop. */
-#include "api/platform/platform_oidc.h"
 #include "api/platform/platform.h"
 #include "api/platform/platform_kinds.h"
 #include "api/platform/platform_rows.h"
 #include "base/trace.h"
 #include "crypto/ssh_key.h"
+#include "node/service.h"
 #include "state/feature.h"
 #include "text/encode.h"
 #include "text/random.h"
