@@ -8,9 +8,9 @@ static const struct field block_fields[] = {
     FIELD(struct platform_config, sms_base_url, STRING, .preset = "",
           .help = "URL of the SMS provider; empty: no SMS is sent."),
     FIELD(struct platform_config, blob_bytes_max, SIZE, .preset = "64MiB",
-          .help = "Most bytes of one state."),
+          .help = "Most bytes of one state, configuration or file of a plan."),
     FIELD(struct platform_config, blob_bytes_total_max, SIZE, .preset = "1GiB",
-          .help = "Most bytes of all states."),
+          .help = "Most bytes of all of them."),
     FIELD(struct platform_config, log_bytes_max, SIZE, .preset = "32MiB",
           .help = "Most bytes of the log of one plan or apply; what is beyond is cut."),
     FIELD_NAMED(
