@@ -326,8 +326,8 @@ def test_the_token_of_a_run_reads_its_state_and_nothing_else(cluster):
     cluster.ask("GET", "organizations/acme/teams", status=404, who=token)
     job.state(status=404)  # a plan writes no state
     cluster.ask("GET", f"workspaces/{ws}", status=401, who=cluster.agent_token)
-    cluster.ask("POST", "worker/register", {"name": "x"}, status=401, who=token)
-    cluster.ask("POST", "worker/register", {"name": "x"}, status=401, who="olga")
+    cluster.ask("POST", "worker/register", {"name": "x"}, status=404, who=token)
+    cluster.ask("POST", "worker/register", {"name": "x"}, status=404, who="olga")
     job.act("end", status="errored")
     cluster.ask("GET", f"workspaces/{ws}", status=401, who=token)
 
