@@ -449,32 +449,6 @@ enum status platform_run_forget(const struct auth_scope *scope,
 
 /* Duties */
 
-enum status platform_leases_end(struct state_txn *txn, int64_t now_ms)
-{
-    struct state_walk walk;
-    struct platform_flow flow;
-    struct bytes prefix;
-    char now[STATE_TIME_DIGITS + 1];
-    TRY(platform_run_prefix(txn, "lease", "", &prefix));
-    state_walk(txn, prefix, &walk);
-    if (now_ms <= 0 || !state_walk_next(&walk))
-        return ST_OK;
-    state_time_text(now_ms, now);
-    if (memcmp(walk.key.data + prefix.len, now, STATE_TIME_DIGITS) > 0)
-        return ST_OK;
-    const char *id = platform_run_key_id(txn, walk.key);
-    struct bytes key = bytes_of(arena_dup(txn->arena, walk.key), walk.key.len);
-    if (id == NULL || key.data == NULL)
-        return ST_NOMEM;
-    TRY(state_delete(txn, key));
-    enum status st = platform_flow_of_phase(txn, now_ms, id, &flow);
-    if (st != ST_OK) /* the workspace was deleted under its run */
-        return st == ST_NOT_FOUND ? ST_OK : st;
-    flow.why = "The worker was lost: its lease ended. The run is not taken up again.";
-    st = platform_run_step(&flow, RUN_LOSE);
-    return st == ST_EXISTS ? ST_OK : st;
-}
-
 #define EMPTIED KEYS "outbox-restored"
 #define RESTORED KEYS "restored"
 
@@ -497,6 +471,36 @@ static enum status note_version(struct state_txn *txn, struct bytes key, uint64_
 {
     const char *text = arena_number(txn->arena, version);
     return text != NULL ? state_put(txn, key, bytes_str(text)) : ST_NOMEM;
+}
+
+enum status platform_leases_end(struct state_txn *txn, int64_t now_ms)
+{
+    struct state_walk walk;
+    struct platform_flow flow;
+    struct bytes prefix;
+    char now[STATE_TIME_DIGITS + 1];
+    bool restored;
+    TRY(platform_run_prefix(txn, "lease", "", &prefix));
+    state_walk(txn, prefix, &walk);
+    if (now_ms <= 0 || !state_walk_next(&walk))
+        return ST_OK;
+    TRY(is_behind(txn, BYTES(RESTORED), state_restored(txn), &restored));
+    if (restored) /* the duty below has the word */
+        return ST_OK;
+    state_time_text(now_ms, now);
+    if (memcmp(walk.key.data + prefix.len, now, STATE_TIME_DIGITS) > 0)
+        return ST_OK;
+    const char *id = platform_run_key_id(txn, walk.key);
+    struct bytes key = bytes_of(arena_dup(txn->arena, walk.key), walk.key.len);
+    if (id == NULL || key.data == NULL)
+        return ST_NOMEM;
+    TRY(state_delete(txn, key));
+    enum status st = platform_flow_of_phase(txn, now_ms, id, &flow);
+    if (st != ST_OK) /* the workspace was deleted under its run */
+        return st == ST_NOT_FOUND ? ST_OK : st;
+    flow.why = "The worker was lost: its lease ended. The run is not taken up again.";
+    st = platform_run_step(&flow, RUN_LOSE);
+    return st == ST_EXISTS ? ST_OK : st;
 }
 
 /* The first run that was under way in the restored state; those that began since have its version.
