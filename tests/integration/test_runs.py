@@ -1,6 +1,7 @@
 """Runs on three nodes, with a scripted worker that talks to another node with each request."""
 
 import base64
+import hashlib
 import json
 import time
 
@@ -596,6 +597,69 @@ def test_a_run_survives_the_end_of_the_active_node(cluster):
         active.start()
         cluster.await_up()
     assert status_of(cluster, run) == "planned_and_finished"
+
+
+def test_a_phase_gets_an_identity_token_if_its_workspace_asks_for_one(cluster):
+    ws = workspace(cluster, "identity")
+    upload(cluster, ws)
+    plain = start(cluster, ws)
+    job = cluster.worker.claim(plain)
+    assert job.told["identity_token"] is None
+    job.act("end", status="errored")
+    cluster.ask("POST", f"workspaces/{ws}/vars", make("vars", key="TFC_WORKLOAD_IDENTITY_AUDIENCE",
+                                                      value="cloud.example", category="env"), status=201)
+    run = start(cluster, ws)
+    cluster.await_until(lambda: cluster.nodes[0].call("GET", "/.well-known/jwks").json["keys"])
+    job = cluster.worker.claim(run)
+    head, claims, signed = job.told["identity_token"].split(".")
+    read = {name: json.loads(base64.urlsafe_b64decode(part + "==")) for name, part in (("h", head), ("c", claims))}
+    keys = {key["kid"]: key for key in cluster.nodes[1].call("GET", "/.well-known/jwks").json["keys"]}
+    number = {name: int.from_bytes(base64.urlsafe_b64decode(keys[read["h"]["kid"]][name] + "=="), "big") for name in "ne"}
+    opened = pow(int.from_bytes(base64.urlsafe_b64decode(signed + "=="), "big"), number["e"], number["n"]).to_bytes(256, "big")
+    assert opened.startswith(b"\x00\x01\xff") and opened.endswith(hashlib.sha256(f"{head}.{claims}".encode()).digest())
+    told = read["c"]
+    full = "organization:acme:project:Default Project:workspace:identity"
+    assert told["aud"] == "cloud.example" and told["sub"] == full + ":run_phase:plan"
+    assert told["terraform_run_id"] == run and told["terraform_full_workspace"] == full
+    assert told["exp"] == told["iat"] + 7200 and told["nbf"] <= told["iat"]
+    issuer = cluster.nodes[0].call("GET", "/.well-known/openid-configuration").json["issuer"]
+    assert told["iss"].rpartition(":")[0] == issuer.rpartition(":")[0]
+    job.act("end", status="errored")
+
+
+def test_chat_and_mail_say_where_the_run_is_and_whether_to_act(cluster, receivers):
+    one, two = receivers
+    ws, box = workspace(cluster, "forms"), cluster.mailbox
+    upload(cluster, ws)
+    cluster.ask("PATCH", "admin/smtp-settings", make("smtp-settings", enabled=True, host="127.0.0.1", port=box.port,
+                                                     sender="from@acme.example"))
+    notify(cluster, ws, "one", one.url, ["run:needs_attention"], **{"destination-type": "chat-one"})
+    notify(cluster, ws, "two", two.url, ["run:needs_attention"], **{"destination-type": "microsoft-teams"})
+    cluster.ask("POST", f"workspaces/{ws}/notification-configurations",
+                make("notification-configurations", name="mail", enabled=True, triggers=["run:needs_attention"],
+                     **{"destination-type": "email", "email-addresses": ["ops@acme.example"]}), status=201, who="olga")
+    for receiver in receivers:
+        receiver.reply()
+    box.reset()
+    run = start(cluster, ws, message="a <b> & c\r\nBcc: x")
+    cluster.worker.claim(run).end_plan()
+    cluster.await_until(lambda: one.got and two.got and box.mails)
+    (_, headers, body), = one.got
+    told = json.loads(body)
+    assert "x-tfe-notification-signature" not in headers and told["blocks"][0]["type"] == "section"
+    assert f"/app/acme/forms/runs/{run}|{run}>" in told["blocks"][0]["text"]["text"]
+    assert "a &lt;b&gt; &amp; c" in told["blocks"][0]["text"]["text"]
+    card = json.loads(two.got[0][2])["attachments"][0]["content"]
+    assert card["actions"][0]["url"].endswith(f"/app/acme/forms/runs/{run}")
+    assert {"title": "Workspace", "value": "forms"} in card["body"][1]["facts"]
+    (mail,) = box.mails
+    assert "ops@acme.example" in mail["to"][0] and "Action is needed" in mail["text"]
+    assert f"/app/acme/forms/runs/{run}" in mail["text"] and "Subject: Run Needs Attention\r\n" in mail["text"]
+    assert "\r\nBcc" not in mail["text"]
+    page = cluster.nodes[1].call("GET", f"/app/acme/forms/runs/{run}")
+    assert page.status == 200 and b"holdfast run show" in page.body
+    act(cluster, run, "discard")
+    cluster.ask("PATCH", "admin/smtp-settings", make("smtp-settings", enabled=False))
 
 
 def test_a_restore_ends_what_was_under_way_and_tells_nothing_of_the_past():

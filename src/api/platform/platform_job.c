@@ -63,6 +63,7 @@ struct worker_job {
     const char *workspace_id, *workspace, *working_directory, *tool, *tool_version;
     const char *configuration_version_id, *configuration_url, *plan_file_url;
     const char *run_token, *identity_token;
+    const char *audience; /* of the identity token; not a member of the reply */
     int64_t lease_s, renew_s, timeout_s;
     bool is_destroy, refresh, refresh_only, plan_only, save_plan, allow_empty_apply;
     bool allow_config_generation, debugging_mode, structured_output;
@@ -147,6 +148,10 @@ static enum status find_variables(struct req *req, const struct platform_flow *f
             items[n++] = (struct worker_variable){
                 platform_text(v, "key"), platform_text(v, "value"), "terraform", true, false};
     job->variables = (struct field_list){items, n};
+    job->audience = "";
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(items[i].key, "TFC_WORKLOAD_IDENTITY_AUDIENCE") == 0)
+            job->audience = items[i].value;
     return ST_OK;
 }
 
@@ -275,6 +280,8 @@ enum status platform_job_reply(struct req *req, const struct platform_flow *flow
         TRY(platform_signed_url(req, "GET", flow->plan.id, "plan-file", &job.plan_file_url));
     TRY(find_variables(req, flow, &job));
     TRY(find_state(req, flow, &job));
+    if (job.audience[0] != '\0')
+        TRY(platform_identity_make(req, flow, plan, job.audience, &job.identity_token));
     return req_reply(req, &job);
 }
 

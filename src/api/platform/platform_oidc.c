@@ -10,6 +10,7 @@
 #include "api/platform/platform.h"
 #include "api/platform/platform_kinds.h"
 #include "api/platform/platform_rows.h"
+#include "api/platform/platform_worker.h"
 #include "base/trace.h"
 #include "crypto/ssh_key.h"
 #include "node/service.h"
@@ -229,6 +230,66 @@ void platform_oidc_run(struct service *service)
         }
         arena_done(&arena);
     } while (service_wait(service, LOOK_MS));
+}
+
+/* Tokens */
+
+/* Append the base64url of a part of a token. */
+static enum status add_token_part(struct arena *arena, struct buf *out, struct bytes part)
+{
+    const char *text = base64(arena, part, TEXT_BASE64_URL);
+    if (text == NULL)
+        return ST_NOMEM;
+    buf_add_str(out, text);
+    return buf_status(out);
+}
+
+/* The signature alone: behind the name of its algorithm, on the wire. */
+static enum status sign_rs256(struct arena *arena, const struct platform_object *key,
+                              struct bytes input, struct buf *out)
+{
+    CLEANUP(ssh_private_done) struct ssh_private private = {0};
+    CLEANUP(buf_done) struct buf wire = {0};
+    const char *saved = platform_text(key->attrs, "private");
+    size_t text_len = strlen(saved), len;
+    uint8_t *der = arena_alloc(arena, TEXT_BASE64_BYTES(text_len));
+    if (der == NULL)
+        return ST_NOMEM;
+    if (text_base64_parse(bytes_str(saved), der, &len) != ST_OK)
+        return ST_CORRUPT;
+    enum status st = ssh_private_load(bytes_of(der, len), &private);
+    explicit_bzero(der, len);
+    TRY(st);
+    TRY(ssh_sign(&private, SSH_SHA2_256, input, &wire));
+    struct bytes rest = buf_bytes(&wire);
+    size_t name = rest.len >= 8 ? (size_t)rest.data[6] << 8 | rest.data[7] : 0;
+    ASSERT(rest.len == 12 + name + RSA_BITS / 8); /* three lengths, the name, the signature */
+    buf_add_u8(out, '.');
+    return add_token_part(arena, out, bytes_from(rest, 12 + name));
+}
+
+enum status platform_identity_sign(struct state_txn *txn, struct bytes claims,
+                                   const char **ret_token)
+{
+    CLEANUP(buf_done) struct buf head = {0}, token = {0};
+    struct text_writer w = {.out = &head, .plain = true};
+    struct platform_objects keys;
+    TRY(platform_object_children(txn, PLATFORM_ROOT, TYPE, &keys));
+    platform_sort_by_time(&keys);
+    if (keys.n == 0)
+        return ST_NOT_FOUND;
+    text_open_object(&w);
+    text_member_str(&w, "alg", "RS256");
+    text_member_str(&w, "kid", keys.items[0].id);
+    text_member_str(&w, "typ", "JWT");
+    text_close(&w);
+    TRY(buf_status(&head));
+    TRY(add_token_part(txn->arena, &token, buf_bytes(&head)));
+    buf_add_u8(&token, '.');
+    TRY(add_token_part(txn->arena, &token, claims));
+    TRY(sign_rs256(txn->arena, &keys.items[0], buf_bytes(&token), &token));
+    *ret_token = arena_str(txn->arena, buf_bytes(&token));
+    return *ret_token != NULL ? ST_OK : ST_NOMEM;
 }
 
 /* Documents for everyone */

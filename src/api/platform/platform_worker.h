@@ -24,6 +24,16 @@ struct platform_object *platform_worker_find(struct platform_flow *flow, const c
 NODISCARD enum status platform_job_reply(struct req *req, const struct platform_flow *flow,
                                          const struct platform_object *phase,
                                          const char *run_token);
+/* platform_identity.c: the identity token of a phase, for `audience`. ST_BUSY with the request's
+ * error: the first signing key is being made. ST_NOMEM, ST_CRYPTO; else as state_get. */
+NODISCARD enum status platform_identity_make(struct req *req, const struct platform_flow *flow,
+                                             bool plan, const char *audience,
+                                             const char **ret_token);
+/* platform_oidc.c: sign claims (JSON) as a JWT, with the newest key. ST_NOT_FOUND: there is none.
+ */
+NODISCARD enum status platform_identity_sign(struct state_txn *txn, struct bytes claims,
+                                             const char **ret_token);
+
 /* The form of that reply. */
 extern const struct schema platform_job_schema;
 /* The version of the tool that a phase of the run needs. */
