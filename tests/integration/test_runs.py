@@ -16,7 +16,7 @@ LEASE_S = 6
 
 class RunCluster(PlatformCluster):
     def __init__(self):
-        super().__init__(run_lease=f"{LEASE_S}s")
+        super().__init__(run_lease=f"{LEASE_S}s", log_bytes_max="1MiB")
 
     def furnish(self):
         super().furnish()
@@ -372,6 +372,20 @@ def test_a_log_is_read_at_every_offset_through_any_node_while_it_grows(cluster):
     fetch(cluster, url.replace(plan["id"], "plan-0000000000000000"), status=404)
 
 
+def test_a_log_beyond_its_bound_is_cut_with_a_line_that_says_so(cluster):
+    ws = workspace(cluster, "long-log")
+    upload(cluster, ws)
+    run = start(cluster, ws)
+    job = cluster.worker.claim(run)
+    for _ in range(20):
+        job.log(b"x" * 65536)
+    job.act("end", status="errored", message="it printed too much")
+    url = cluster.ask("GET", f"runs/{run}/plan", who="olga")["data"]["attributes"]["log-read-url"]
+    tail = fetch(cluster, f"{url}?limit=65536&offset={1 << 20}")
+    assert tail.startswith(b"x\n[the log is longer than the server keeps") and tail.endswith(b"\n\x03")
+    assert len(tail) < 200
+
+
 @pytest.fixture
 def receivers():
     made = [Receiver(), Receiver()]
@@ -452,6 +466,27 @@ def test_a_receiver_that_fails_gets_the_row_again_and_nothing_out_of_order(clust
     cluster.await_until(lambda: len(receiver.got) == 2)  # 404 is final: no second try
     assert [json.loads(body)["notifications"][0]["trigger"] for _, _, body in receiver.got] == [
         "run:created", "run:errored"]
+
+
+def test_messages_that_wait_are_sent_by_the_next_active_node(cluster, receivers):
+    receiver = receivers[0]
+    ws = workspace(cluster, "waits")
+    upload(cluster, ws)
+    notify(cluster, ws, "waits", receiver.url, ["run:created", "run:errored"])
+    receiver.reply(503)
+    run = start(cluster, ws)
+    act(cluster, run, "cancel")
+    cluster.await_until(lambda: receiver.got)
+    active = cluster.active()
+    active.kill()
+    try:
+        receiver.reply(200)
+        cluster.await_until(lambda: len(receiver.got) >= 2)
+    finally:
+        active.start()
+        cluster.await_up()
+    triggers = [json.loads(body)["notifications"][0]["trigger"] for _, _, body in receiver.got]
+    assert list(dict.fromkeys(triggers)) == ["run:created", "run:errored"]
 
 
 def test_nothing_is_told_about_speculative_plans(cluster, receivers):
