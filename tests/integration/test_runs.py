@@ -140,6 +140,8 @@ def test_a_run_is_discarded_and_the_next_one_starts(cluster):
     act(cluster, first, "discard")
     assert [status_of(cluster, run) for run in (first, second)] == ["discarded", "plan_queued"]
     assert locker(cluster, ws) == second
+    meta = cluster.ask("GET", "organizations/acme/runs", who="olga", node=1)["meta"]["pagination"]
+    assert meta["current-page"] == 1 and "total-count" not in meta
     act(cluster, first, "discard", status=409)
     act(cluster, second, "cancel")
     assert [status_of(cluster, run) for run in (second, third)] == ["canceled", "plan_queued"]

@@ -545,7 +545,7 @@ static enum status org_runs(struct req *req)
         TRY(add_all(req, &found, &own));
     }
     keep_listed(req, &found);
-    return platform_reply_list(req, &who, &platform_run, &found, false);
+    return platform_reply_pages(req, &who, &platform_run, &found);
 }
 
 /* The runs of an organization that have not ended, in the order of their creation. */

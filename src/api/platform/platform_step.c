@@ -528,7 +528,10 @@ enum status platform_leases_end(struct state_txn *txn, int64_t now_ms)
     enum status st = platform_flow_of_phase(txn, now_ms, id, &flow);
     if (st != ST_OK) /* the workspace was deleted under its run */
         return st == ST_NOT_FOUND ? ST_OK : st;
-    flow.why = "The worker was lost: its lease ended. The run is not taken up again.";
+    const struct platform_object *phase = strcmp(id, flow.plan.id) == 0 ? &flow.plan : &flow.apply;
+    bool late = now_ms > platform_number(phase->links, "deadline-ms");
+    flow.why = late ? "It took longer than its timeout, and the worker did not end it."
+                    : "The worker was lost: its lease ended. The run is not taken up again.";
     st = platform_run_step(&flow, RUN_LOSE);
     return st == ST_EXISTS ? ST_OK : st;
 }
