@@ -389,6 +389,12 @@ static bool decode(const struct schema *schema, const struct text_value *object,
     return true;
 }
 
+/* Whether a body was taken, or refused with the status of its dialect. */
+static bool is_verdict(enum status st)
+{
+    return st == ST_OK || st == ST_INVALID || st == ST_REFUSED;
+}
+
 /* The same through the router: what the path captured goes before what the body says. */
 static void decode_as_router(const struct taker *t, const struct text_value *object,
                              struct arena *arena, bool fits)
@@ -400,7 +406,7 @@ static void decode_as_router(const struct taker *t, const struct text_value *obj
                       .method = METHOD_PUT,
                       .data = object};
     enum status st = body_decode(&req);
-    ASSERT(st == ST_OK || st == ST_INVALID);
+    ASSERT(is_verdict(st));
     ASSERT((st == ST_OK) == (req.body != NULL));
     ASSERT(st != ST_OK || fits);
     if (st != ST_OK)
@@ -414,7 +420,7 @@ static void decode_as_router(const struct taker *t, const struct text_value *obj
     req.params.items[0].value = "x=1";
     req.body = NULL;
     st = body_decode(&req);
-    ASSERT(st == ST_OK || st == ST_INVALID);
+    ASSERT(is_verdict(st));
 }
 
 static bool try_body(const struct taker *t, struct bytes text)
@@ -429,7 +435,7 @@ static bool try_body(const struct taker *t, struct bytes text)
     struct reason why = {0};
     enum status st = dialect != NULL ? dialect->parse_body(&arena, &raw, &object, &why)
                                      : body_parse(&arena, &raw, &object, &why);
-    ASSERT(st == ST_OK || st == ST_INVALID || st == ST_TOO_BIG);
+    ASSERT(is_verdict(st) || st == ST_TOO_BIG);
     if (st != ST_OK) {
         ASSERT(why.text[0] != '\0');
         return false;

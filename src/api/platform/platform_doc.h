@@ -89,6 +89,10 @@ NODISCARD enum status platform_reply_one(struct req *req, const struct platform_
 NODISCARD enum status platform_reply_list(struct req *req, const struct platform_who *who,
                                           const struct platform_resource *resource,
                                           const struct platform_objects *objects, bool whole);
+/* The same in pages whose number is not told: as upstream, for lists that may be very long. */
+NODISCARD enum status platform_reply_pages(struct req *req, const struct platform_who *who,
+                                           const struct platform_resource *resource,
+                                           const struct platform_objects *objects);
 /* Sort: by name, and the newest first. */
 void platform_sort_by_name(struct platform_objects *objects);
 void platform_sort_by_time(struct platform_objects *objects);

@@ -7,12 +7,13 @@
  * type "settings" has the times of the last rotation and of the last trim, by cluster time: each
  * act resets its own time. A service makes the keys that are due; RSA keys are made on its thread,
  * or in the step outside of a request, never on a loop. */
-#include "api/platform/platform_oidc.h"
 #include "api/platform/platform.h"
 #include "api/platform/platform_kinds.h"
 #include "api/platform/platform_rows.h"
+#include "api/platform/platform_worker.h"
 #include "base/trace.h"
 #include "crypto/ssh_key.h"
+#include "node/service.h"
 #include "state/feature.h"
 #include "text/encode.h"
 #include "text/random.h"
@@ -231,6 +232,66 @@ void platform_oidc_run(struct service *service)
     } while (service_wait(service, LOOK_MS));
 }
 
+/* Tokens */
+
+/* Append the base64url of a part of a token. */
+static enum status add_token_part(struct arena *arena, struct buf *out, struct bytes part)
+{
+    const char *text = base64(arena, part, TEXT_BASE64_URL);
+    if (text == NULL)
+        return ST_NOMEM;
+    buf_add_str(out, text);
+    return buf_status(out);
+}
+
+/* The signature alone: behind the name of its algorithm, on the wire. */
+static enum status sign_rs256(struct arena *arena, const struct platform_object *key,
+                              struct bytes input, struct buf *out)
+{
+    CLEANUP(ssh_private_done) struct ssh_private private = {0};
+    CLEANUP(buf_done) struct buf wire = {0};
+    const char *saved = platform_text(key->attrs, "private");
+    size_t text_len = strlen(saved), len;
+    uint8_t *der = arena_alloc(arena, TEXT_BASE64_BYTES(text_len));
+    if (der == NULL)
+        return ST_NOMEM;
+    if (text_base64_parse(bytes_str(saved), der, &len) != ST_OK)
+        return ST_CORRUPT;
+    enum status st = ssh_private_load(bytes_of(der, len), &private);
+    explicit_bzero(der, len);
+    TRY(st);
+    TRY(ssh_sign(&private, SSH_SHA2_256, input, &wire));
+    struct bytes rest = buf_bytes(&wire);
+    size_t name = rest.len >= 8 ? (size_t)rest.data[6] << 8 | rest.data[7] : 0;
+    ASSERT(rest.len == 12 + name + RSA_BITS / 8); /* three lengths, the name, the signature */
+    buf_add_u8(out, '.');
+    return add_token_part(arena, out, bytes_from(rest, 12 + name));
+}
+
+enum status platform_identity_sign(struct state_txn *txn, struct bytes claims,
+                                   const char **ret_token)
+{
+    CLEANUP(buf_done) struct buf head = {0}, token = {0};
+    struct text_writer w = {.out = &head, .plain = true};
+    struct platform_objects keys;
+    TRY(platform_object_children(txn, PLATFORM_ROOT, TYPE, &keys));
+    platform_sort_by_time(&keys);
+    if (keys.n == 0)
+        return ST_NOT_FOUND;
+    text_open_object(&w);
+    text_member_str(&w, "alg", "RS256");
+    text_member_str(&w, "kid", keys.items[0].id);
+    text_member_str(&w, "typ", "JWT");
+    text_close(&w);
+    TRY(buf_status(&head));
+    TRY(add_token_part(txn->arena, &token, buf_bytes(&head)));
+    buf_add_u8(&token, '.');
+    TRY(add_token_part(txn->arena, &token, claims));
+    TRY(sign_rs256(txn->arena, &keys.items[0], buf_bytes(&token), &token));
+    *ret_token = arena_str(txn->arena, buf_bytes(&token));
+    return *ret_token != NULL ? ST_OK : ST_NOMEM;
+}
+
 /* Documents for everyone */
 
 static enum status put_list(struct text_writer *w, const char *name, const char *const *items,
@@ -323,6 +384,22 @@ static enum status tokens_page(struct req *req)
     return req_reply_raw(req, "text/plain; charset=utf-8", bytes_str(text));
 }
 
+/* The stable link of a run, for people: the same text for every path, as no token is asked for. */
+static enum status run_page(struct req *req)
+{
+    static const char text[] = "Show this run:\n\n"
+                               "    holdfast run show RUN_ID\n"
+                               "    holdfast run logs -follow RUN_ID\n";
+    return req_reply_raw(req, "text/plain; charset=utf-8", bytes_str(text));
+}
+
+static enum status workspace_page(struct req *req)
+{
+    static const char text[] = "Show this workspace:\n\n"
+                               "    holdfast platform workspace read ORG NAME\n";
+    return req_reply_raw(req, "text/plain; charset=utf-8", bytes_str(text));
+}
+
 static const struct platform_row acts = {NULL, PLATFORM_NOTHING, "site administrator", false,
                                          false};
 
@@ -349,5 +426,7 @@ const struct route_table platform_discovery_table = {discovery_routes, ARRAY_LEN
 
 static const struct route app_routes[] = {
     OPEN("settings/tokens", tokens_page, "How to make a token."),
+    OPEN(":org/:ws", workspace_page, "How to show a workspace."),
+    OPEN(":org/:ws/runs/:run", run_page, "How to show a run."),
 };
 const struct route_table platform_app_table = {app_routes, ARRAY_LEN(app_routes)};

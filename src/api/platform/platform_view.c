@@ -292,7 +292,7 @@ static void put_number_or_null(struct text_writer *w, const char *name, int64_t 
         text_put_null(w);
 }
 
-static enum status put_page(struct platform_view *view, const struct page *page)
+static enum status put_page(struct platform_view *view, const struct page *page, bool totals)
 {
     struct text_writer *w = view->w;
     int64_t prev = page->number > 1 ? MIN(page->number - 1, page->pages) : 0;
@@ -313,16 +313,18 @@ static enum status put_page(struct platform_view *view, const struct page *page)
     text_member_int(w, "page-size", page->size);
     put_number_or_null(w, "prev-page", prev);
     put_number_or_null(w, "next-page", next);
-    text_member_int(w, "total-pages", page->pages);
-    text_member_int(w, "total-count", page->total);
+    if (totals) {
+        text_member_int(w, "total-pages", page->pages);
+        text_member_int(w, "total-count", page->total);
+    }
     text_close(w);
     text_close(w);
     return ST_OK;
 }
 
-enum status platform_reply_list(struct req *req, const struct platform_who *who,
-                                const struct platform_resource *resource,
-                                const struct platform_objects *objects, bool whole)
+static enum status reply_objects(struct req *req, const struct platform_who *who,
+                                 const struct platform_resource *resource,
+                                 const struct platform_objects *objects, bool whole, bool totals)
 {
     struct platform_view view = {.req = req, .who = who};
     struct page page;
@@ -345,9 +347,23 @@ enum status platform_reply_list(struct req *req, const struct platform_who *who,
     text_close(&w);
     TRY(put_included(&view));
     if (!all)
-        TRY(put_page(&view, &page));
+        TRY(put_page(&view, &page, totals));
     text_close(&w);
     return req_reply_end(req);
+}
+
+enum status platform_reply_list(struct req *req, const struct platform_who *who,
+                                const struct platform_resource *resource,
+                                const struct platform_objects *objects, bool whole)
+{
+    return reply_objects(req, who, resource, objects, whole, true);
+}
+
+enum status platform_reply_pages(struct req *req, const struct platform_who *who,
+                                 const struct platform_resource *resource,
+                                 const struct platform_objects *objects)
+{
+    return reply_objects(req, who, resource, objects, false, false);
 }
 
 enum status platform_base_url(struct req *req, const char **ret_url)
