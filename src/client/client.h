@@ -1,5 +1,5 @@
-/* What clients of the HTTP API that run as processes of their own share: the agent of the scheduler
- * and the worker of the platform. Requests to any of several servers, files, child processes.
+/* Shared by the clients of the HTTP API that run as processes of their own, the scheduler's agent
+ * and the platform's worker: requests to any of several servers, files, child processes.
  * Any thread, unless a function says otherwise. */
 #ifndef HOLDFAST_CLIENT_CLIENT_H
 #define HOLDFAST_CLIENT_CLIENT_H
@@ -55,7 +55,6 @@ struct client {
     struct field_strings servers; /* URLs without a path */
     const char *ca_file;          /* PEM; "": the certificates of the system */
     _Atomic unsigned server;      /* the server that answered last */
-    _Atomic bool ending;          /* breaks off requests under way; new ones fail */
 };
 
 struct client_call {
@@ -69,6 +68,7 @@ struct client_call {
     const char *index_header; /* "x-name:", in lower case, a number; NULL: none is looked for */
     long timeout_s;           /* 0: 90 */
     size_t reply_max;         /* bytes; 0: 64 MiB */
+    bool idle;                /* SIGTERM and SIGINT break it off */
     int http;                 /* the status of the reply */
     uint64_t index;           /* of index_header, 0: the reply has none */
 };

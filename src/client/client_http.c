@@ -45,7 +45,7 @@ static int on_progress(void *ctx, curl_off_t to, curl_off_t now, curl_off_t up_t
 {
     const struct ask *ask = ctx;
     (void)to, (void)now, (void)up_to, (void)up;
-    return ask->client->ending;
+    return ask->call->idle && client_is_ending();
 }
 
 static bool add_header(struct ask *ask, const char *text)
@@ -82,7 +82,7 @@ static bool set_body(const struct ask *ask)
            SET(POSTFIELDS, call->body.len != 0 ? (const char *)call->body.data : "");
 }
 
-static bool set_up(struct ask *ask, const char *url)
+static bool set_options(struct ask *ask, const char *url)
 {
     const struct client_call *call = ask->call;
     return set_headers(ask) && set_body(ask) && SET(URL, url) && SET(CUSTOMREQUEST, call->method) &&
@@ -94,14 +94,14 @@ static bool set_up(struct ask *ask, const char *url)
            (ask->client->ca_file[0] == '\0' || SET(CAINFO, ask->client->ca_file));
 }
 
-static enum status ask_one(struct client *client, struct client_call *call, const char *url,
-                           struct buf *ret_body)
+static enum status ask_server(struct client *client, struct client_call *call, const char *url,
+                              struct buf *ret_body)
 {
     struct ask ask = {.client = client, .call = call, .body = ret_body, .curl = curl_easy_init()};
     long http = 0;
     if (ask.curl == NULL)
         return ST_NOMEM;
-    bool good = set_up(&ask, url) && curl_easy_perform(ask.curl) == CURLE_OK &&
+    bool good = set_options(&ask, url) && curl_easy_perform(ask.curl) == CURLE_OK &&
                 curl_easy_getinfo(ask.curl, CURLINFO_RESPONSE_CODE, &http) == CURLE_OK;
     curl_slist_free_all(ask.headers);
     curl_easy_cleanup(ask.curl);
@@ -131,13 +131,13 @@ enum status client_request(struct client *client, struct client_call *call, stru
     size_t n = client->servers.n;
     unsigned first = client->server;
     const char *path = call->path[0] == '/' ? call->path : path_of(call->path);
-    for (size_t i = 0; i < n && !client->ending; i++) {
+    for (size_t i = 0; i < n && !(call->idle && client_is_ending()); i++) {
         unsigned at = (unsigned)((first + i) % n);
         int len = snprintf(url, sizeof url, "%s%s", client->servers.items[at], path);
         if (len < 0 || (size_t)len >= sizeof url)
             return ST_TOO_BIG;
         buf_clear(ret_body);
-        enum status st = ask_one(client, call, url, ret_body);
+        enum status st = ask_server(client, call, url, ret_body);
         if (st == ST_NOMEM)
             return st;
         if (st != ST_OK || has_no_leader(call, ret_body))
