@@ -107,7 +107,7 @@ static enum status get_ready(const char *path, struct reason *why)
     TRY(client_load_config(path, &worker_config_schema, &worker.arena, c, why));
     TRY(check_config(why));
     if (gethostname(host, sizeof host - 1) != 0)
-        (void)snprintf(host, sizeof host, "worker"); /* its length is known */
+        (void)snprintf(host, sizeof host, "worker"); /* "worker" fits */
     if (c->name[0] == '\0')
         c->name = arena_str(&worker.arena, bytes_str(host));
     worker.client.servers = c->servers;
@@ -161,7 +161,7 @@ static enum status read_registration(struct arena *arena, struct bytes reply)
     const char *agent = member_text(said, "agent_id");
     if (agent[0] == '\0' || strlen(agent) >= sizeof worker.agent || strchr(agent, '/') != NULL)
         return ST_INVALID;
-    (void)snprintf(worker.agent, sizeof worker.agent, "%s", agent); /* it fits */
+    (void)snprintf(worker.agent, sizeof worker.agent, "%s", agent); /* measured above */
     worker.lease_s = bounded(said, "lease_s", 60, 3600);
     worker.renew_s = MIN(bounded(said, "renew_s", 20, 3600), worker.lease_s);
     worker.heartbeat_s = bounded(said, "heartbeat_s", 20, 3600);
@@ -200,7 +200,7 @@ static enum status register_once(void)
     return call.http == 401 || call.http == 403 || call.http == 404 ? ST_DENIED : ST_BUSY;
 }
 
-/* Until it succeeds. False: the worker ends. */
+/* Register, as often as needed. False: the worker ends. */
 static bool insist_on_registering(void)
 {
     bool said = false;
@@ -219,7 +219,7 @@ static bool insist_on_registering(void)
 
 /* Heartbeats */
 
-static void beat(const char *status)
+static void worker_beat(const char *status)
 {
     CLEANUP(buf_done) struct buf body = {0}, reply = {0};
     char path[256];
@@ -239,7 +239,7 @@ static void *beat_run(void *unused)
 {
     (void)unused;
     while (!worker.over) {
-        beat(worker.busy ? "busy" : "idle");
+        worker_beat(worker.busy ? "busy" : "idle");
         for (int64_t i = 0; i < worker.heartbeat_s * 5 && !worker.over; i++)
             client_sleep_ms(200);
     }
@@ -321,7 +321,7 @@ static enum status look_for_jobs(uint64_t *index)
     return ST_OK;
 }
 
-static bool work(void)
+static bool worker_loop(void)
 {
     uint64_t index = 0;
     while (!client_is_ending()) {
@@ -353,10 +353,10 @@ int worker_run(const char *path)
         worker_say("the system has no room for a thread");
         return EXIT_FAILURE;
     }
-    bool good = work();
+    bool good = worker_loop();
     worker.over = true;
     (void)pthread_join(beats, NULL); /* a thread of ours */
-    beat("exited");
+    worker_beat("exited");
     worker_say("ends");
     arena_done(&worker.arena);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;

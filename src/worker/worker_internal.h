@@ -57,7 +57,7 @@ extern struct worker worker;
 /* Start a thread that is joined. False: the system has no room for a thread. */
 NODISCARD bool worker_thread(pthread_t *ret_thread, void *(*run)(void *), void *ctx);
 
-/* What the servers want of the job under way. It only rises. */
+/* The servers' wish for the job under way. It only rises. */
 enum order { ORDER_GO, ORDER_CANCEL, ORDER_KILL, ORDER_LOST };
 
 /* Why a job was stopped before its end. */

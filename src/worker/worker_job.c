@@ -48,7 +48,7 @@ static enum status job_init(struct job *job, const char *id, const char *claim, 
     return job->wake >= 0 ? ST_OK : ST_IO;
 }
 
-static void job_done(struct job *job)
+static void job_free(struct job *job)
 {
     if (job->wake >= 0)
         (void)close(job->wake);                 /* nothing waits for it */
@@ -63,7 +63,7 @@ static void job_done(struct job *job)
 }
 
 /* Run the phase. ST_CLOSED: job->stop says why. */
-static enum status carry_out(struct job *job, struct phase_end *end)
+static enum status job_carry_out(struct job *job, struct phase_end *end)
 {
     if (!job_lease_start(job) || !job_log_start(job)) {
         reason_set(&job->why, "the worker cannot start a thread: the system has no room for one");
@@ -147,7 +147,7 @@ static void job_finish(struct job *job, enum status st, const struct phase_end *
 }
 
 /* The folder stays where it holds the only copy of a state. */
-static void clear(const struct job *job, const char *mark)
+static void job_clear(const struct job *job, const char *mark)
 {
     if (mark != NULL && access(mark, F_OK) == 0)
         worker_say("job %s: its folder stays: %s", job->id, job->dir);
@@ -161,20 +161,20 @@ void worker_job(const char *id, const char *claim, uint64_t claimed_ms, struct b
     struct phase_end end = {0};
     if (job == NULL) {
         worker_say("job %s: out of memory", id);
-        return; /* its lease ends */
+        return; /* the lease ends by itself */
     }
     enum status st = job_init(job, id, claim, claimed_ms, spec);
     if (st != ST_OK) {
         worker_say("job %s: its description is unusable: %s", id, status_text(st));
-        job_done(job);
-        return; /* its lease ends */
+        job_free(job);
+        return; /* the lease ends by itself */
     }
     worker.busy = true;
     worker_say("job %s of %s begins", job->id, job->run);
-    st = carry_out(job, &end);
+    st = job_carry_out(job, &end);
     const char *mark = job_path(job, "applies");
     job_finish(job, st, &end);
-    clear(job, mark);
+    job_clear(job, mark);
     worker.busy = false;
-    job_done(job);
+    job_free(job);
 }

@@ -39,7 +39,7 @@ static void on_renewed(struct job *job, struct bytes reply)
 }
 
 /* One renewal. False: try again soon. */
-static bool renew(struct job *job)
+static bool lease_renew(struct job *job)
 {
     CLEANUP(buf_done) struct buf body = {0}, reply = {0};
     struct text_writer w = {.out = &body};
@@ -89,7 +89,7 @@ static void *lease_run(void *ctx)
         wait_ms(job, pause_ms);
         if (job->over)
             break;
-        pause_ms = renew(job) ? worker.renew_s * 1000 : RETRY_MS;
+        pause_ms = lease_renew(job) ? worker.renew_s * 1000 : RETRY_MS;
         if (job_is_lost(job, 0)) {
             worker_say("job %s: no server renewed the lease", job->id);
             job_order(job, ORDER_LOST);

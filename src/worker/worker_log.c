@@ -11,12 +11,12 @@
 
 enum { PIECE_MS = 200, STX = 2, ETX = 3 };
 
-static void lock(struct job_log *log)
+static void log_lock(struct job_log *log)
 {
     (void)pthread_mutex_lock(&log->lock); /* a plain mutex, not held by this thread */
 }
 
-static void unlock(struct job_log *log)
+static void log_unlock(struct job_log *log)
 {
     (void)pthread_mutex_unlock(&log->lock);
 }
@@ -67,42 +67,42 @@ static bool send_piece(struct job *job, uint64_t offset, struct bytes piece)
         worker_say("job %s: its log was refused: %s", job->id, why.text);
     if (st != ST_OK)
         return false;
-    lock(&job->log);
+    log_lock(&job->log);
     buf_consume(&job->log.text, piece.len);
     job->log.offset += piece.len;
-    unlock(&job->log);
+    log_unlock(&job->log);
     return true;
 }
 
-static void *log_run(void *ctx)
+static void *job_log_run(void *ctx)
 {
     struct job *job = ctx;
     struct job_log *log = &job->log;
     uint8_t piece[WORKER_PIECE_BYTES];
     for (;;) {
-        lock(log);
+        log_lock(log);
         await_piece(log);
         size_t n = MIN(log->text.len, sizeof piece);
         bool over = log->closing && n == 0;
         uint64_t offset = log->offset;
         if (n != 0)
             memcpy(piece, log->text.data, n);
-        unlock(log);
+        log_unlock(log);
         if (over)
             return NULL;
         if (n != 0 && !send_piece(job, offset, bytes_of(piece, n)))
             break;
     }
-    lock(log);
+    log_lock(log);
     log->broken = true;
     buf_drop(&log->text);
-    unlock(log);
+    log_unlock(log);
     return NULL;
 }
 
 bool job_log_start(struct job *job)
 {
-    job->log.begun = worker_thread(&job->log.thread, log_run, job);
+    job->log.begun = worker_thread(&job->log.thread, job_log_run, job);
     return job->log.begun;
 }
 
@@ -111,18 +111,18 @@ void job_log_add(struct job *job, struct bytes text)
     struct job_log *log = &job->log;
     if (!log->begun || text.len == 0)
         return;
-    lock(log);
+    log_lock(log);
     uint64_t end = log->offset + log->text.len;
     uint64_t max = (uint64_t)worker.log_bytes_max + WORKER_PIECE_BYTES;
     size_t n = end < max ? (size_t)MIN((uint64_t)text.len, max - end) : 0;
     uint8_t *to = n != 0 && !log->broken ? buf_extend(&log->text, n) : NULL;
     for (size_t i = 0; i < n && to != NULL; i++)
         to[i] = text.data[i] == STX || text.data[i] == ETX ? '?' : text.data[i];
-    log->text.failed = false; /* what had no memory is left out; later text may have */
+    log->text.failed = false; /* text without memory is left out; later text may fit */
     log->in_line = text.data[text.len - 1] != '\n';
     if (log->text.len >= WORKER_PIECE_BYTES)
         (void)pthread_cond_signal(&log->more);
-    unlock(log);
+    log_unlock(log);
 }
 
 void job_log_line(struct job *job, const char *format, ...)
@@ -146,10 +146,10 @@ void job_log_end(struct job *job)
         return;
     if (log->in_line)
         job_log_add(job, BYTES("\n"));
-    lock(log);
+    log_lock(log);
     log->closing = true;
     (void)pthread_cond_signal(&log->more);
-    unlock(log);
+    log_unlock(log);
     (void)pthread_join(log->thread, NULL); /* a thread of ours */
     log->begun = false;
     buf_done(&log->text);

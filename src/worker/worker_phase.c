@@ -68,7 +68,7 @@ static struct words command(struct job *job, const char *name)
 }
 
 /* `init` writes to the log only when it fails. */
-static enum status init(struct job *job)
+static enum status init_tool(struct job *job)
 {
     CLEANUP(buf_done) struct buf out = {0};
     struct words w = command(job, "init");
@@ -83,7 +83,7 @@ static enum status init(struct job *job)
 
 /* Files for the servers */
 
-static enum status send_file(struct job *job, const char *name, struct bytes content)
+static enum status file_send(struct job *job, const char *name, struct bytes content)
 {
     CLEANUP(buf_done) struct buf reply = {0};
     char what[128];
@@ -121,7 +121,7 @@ static enum status send_plan(struct job *job)
     buf_add_block(&bundle, buf_bytes(&plan));
     buf_add_block(&bundle, buf_bytes(&locks));
     TRY(buf_status(&bundle));
-    return send_file(job, "plan-file", buf_bytes(&bundle));
+    return file_send(job, "plan-file", buf_bytes(&bundle));
 }
 
 static enum status read_plan(struct job *job)
@@ -189,8 +189,8 @@ static enum status send_redacted(struct job *job, struct bytes plan)
         reason_set(&job->why, "the plan's JSON form: %s", status_text(st));
         return st;
     }
-    TRY(send_file(job, "json-schema", buf_bytes(&schemas)));
-    return send_file(job, "json-output-redacted", buf_bytes(&redacted));
+    TRY(file_send(job, "json-schema", buf_bytes(&schemas)));
+    return file_send(job, "json-output-redacted", buf_bytes(&redacted));
 }
 
 static enum status describe_plan(struct job *job, struct phase_end *ret_end)
@@ -205,19 +205,19 @@ static enum status describe_plan(struct job *job, struct phase_end *ret_end)
         reason_set(&job->why, "the plan's JSON form: %s", status_text(st));
         return st;
     }
-    TRY(send_file(job, "json-output", buf_bytes(&json)));
+    TRY(file_send(job, "json-output", buf_bytes(&json)));
     return member_bool(job->spec, "structured_output") ? send_redacted(job, buf_bytes(&json))
                                                        : ST_OK;
 }
 
-static enum status plan(struct job *job, struct phase_end *ret_end)
+static enum status phase_plan(struct job *job, struct phase_end *ret_end)
 {
     struct words w = plan_command(job);
     const char *generated = arena_format(&job->arena, "%s/" GENERATED, job->work);
     int code = 0;
     if (generated == NULL)
         return ST_NOMEM;
-    TRY(init(job));
+    TRY(init_tool(job));
     TRY(run_tool(job, &w, 2, NULL, 0, &code));
     ret_end->has_changes = code == 2;
     ret_end->generated =
@@ -247,7 +247,7 @@ static enum status mark_apply(struct job *job)
     return st;
 }
 
-static enum status apply(struct job *job)
+static enum status phase_apply(struct job *job)
 {
     struct words w = command(job, "apply");
     struct reason why = {{0}};
@@ -256,7 +256,7 @@ static enum status apply(struct job *job)
         word(&w, "-json");
     word(&w, job_path(job, "plan.bin"));
     TRY(read_plan(job));
-    TRY(init(job));
+    TRY(init_tool(job));
     TRY(mark_apply(job));
     enum status st = run_tool(job, &w, 0, NULL, 0, NULL);
     enum status stored = job_hand_in_state(job, &why);
@@ -285,5 +285,5 @@ enum status job_phase(struct job *job, struct phase_end *ret_end)
     job_log_line(job, "on linux_amd64, worker %s", worker.config.name);
     job_log_line(job, "Initializing plugins and modules...");
     TRY(job_prepare(job));
-    return job->apply ? apply(job) : plan(job, ret_end);
+    return job->apply ? phase_apply(job) : phase_plan(job, ret_end);
 }

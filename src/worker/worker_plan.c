@@ -149,7 +149,7 @@ static void put_resources(struct text_writer *w, const char *name, const struct 
     text_close(w);
 }
 
-static void put_outputs(struct text_writer *w, const struct text_value *outputs)
+static void put_output_changes(struct text_writer *w, const struct text_value *outputs)
 {
     text_key(w, "output_changes");
     text_open_object(w);
@@ -177,7 +177,7 @@ enum status worker_plan_redact(struct bytes plan, struct bytes schemas, struct b
     put_resources(&w, "resource_drift", text_get(root, "resource_drift"));
     text_key(&w, "relevant_attributes");
     put_masked(&w, text_get(root, "relevant_attributes"), NULL, NULL);
-    put_outputs(&w, text_get(root, "output_changes"));
+    put_output_changes(&w, text_get(root, "output_changes"));
     text_member_str(&w, "provider_format_version", member_text(providers, "format_version"));
     text_key(&w, "provider_schemas");
     put_masked(&w, text_get(providers, "provider_schemas"), NULL, NULL);

@@ -24,7 +24,7 @@ enum {
     LOOK_MS = 500,
     LINGER_MS = 2000,    /* for output of processes that left the group */
     GRACE_MS = 30000,    /* from SIGINT to SIGKILL after the end of the time */
-    LOST_MS = 10000,     /* the same before the end of the lease */
+    LOST_MS_MAX = 10000, /* the same before the end of the lease */
     STRAYS_ROUNDS = 100, /* of killing what the process left behind */
     PART_BYTES = 32 * 1024,
     ARGS_MAX = 1024,
@@ -47,11 +47,17 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
+/* The time before the end of the lease that a process gets to end by itself. */
+static uint64_t lost_ms(void)
+{
+    return MIN((uint64_t)worker.lease_s * 1000 / 6, (uint64_t)LOST_MS_MAX);
+}
+
 bool job_must_stop(struct job *job)
 {
     if (job->order == ORDER_KILL)
         job->stop = MAX(job->stop, STOP_KILL);
-    if (job_is_lost(job, LOST_MS))
+    if (job_is_lost(job, lost_ms()))
         job->stop = STOP_LOST;
     if (job->stop != STOP_NONE)
         return true;
@@ -72,7 +78,7 @@ static uint64_t grace_ms(const struct job *job)
         return client_is_ending() ? (uint64_t)worker.config.stop_s * 1000 : UINT64_MAX;
     case STOP_END: return (uint64_t)worker.config.stop_s * 1000;
     case STOP_TIMEOUT: return GRACE_MS;
-    case STOP_LOST: return LOST_MS;
+    case STOP_LOST: return lost_ms();
     default: return 0;
     }
 }
@@ -134,7 +140,7 @@ static void turn(struct process *p)
         read_part(p, &p->err);
     if (n > 0 && fds[2].revents != 0) {
         p->ended_ms = client_mono_ms();
-        (void)kill(-p->pid, SIGKILL); /* what is left of the group; its leader is not reaped yet */
+        (void)kill(-p->pid, SIGKILL); /* the rest of the group: its leader is not reaped yet */
     }
     if (p->ended_ms == 0)
         send_signals(p);
@@ -165,7 +171,7 @@ static unsigned kill_children(void)
         pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
         if (pid <= 0 || parent_of(pid) != getpid())
             continue;
-        (void)kill(pid, SIGKILL); /* it may have ended already */
+        (void)kill(pid, SIGKILL); /* the child may have ended already */
         (void)waitpid(pid, NULL, 0);
         n++;
     }

@@ -47,8 +47,8 @@ static enum status put_base64(struct text_writer *w, struct bytes data)
     return ST_OK;
 }
 
-static enum status put_version(const struct job *job, const struct state_facts *facts,
-                               struct bytes state, struct buf *body)
+static enum status put_state_version(const struct job *job, const struct state_facts *facts,
+                                     struct bytes state, struct buf *body)
 {
     struct text_writer w = {.out = body};
     text_open_object(&w);
@@ -104,7 +104,7 @@ static enum status hand_in(struct job *job, struct bytes state, struct reason *w
     struct client_call call = {
         .method = "POST", .path = path, .header = header, .type = "application/vnd.api+json"};
     TRY(state_read_facts(&arena, state, &facts, why));
-    TRY(put_version(job, &facts, state, &body));
+    TRY(put_state_version(job, &facts, state, &body));
     (void)snprintf(path, sizeof path, "/api/v2/workspaces/%s/state-versions",
                    job->workspace); /* an id */
     int n = snprintf(header, sizeof header, "Authorization: Bearer %s",
@@ -118,7 +118,7 @@ static enum status hand_in(struct job *job, struct bytes state, struct reason *w
     return st;
 }
 
-/* What the tool left: `errored.tfstate` if it could not write the other one. */
+/* Read the tool's state: `errored.tfstate` if it could not write the other one. */
 static enum status read_result(struct job *job, struct buf *out)
 {
     static const char *const names[] = {"errored.tfstate", "terraform.tfstate"};

@@ -13,7 +13,7 @@
 enum { VERSION_MAX = 64 * 1024, VERSION_MS = 30000 };
 
 /* The digest of a program: an apply must use the one that planned. */
-static enum status digest_of(const char *path, char ret_hex[WORKER_SHA256_HEX + 1])
+static enum status tool_digest(const char *path, char ret_hex[WORKER_SHA256_HEX + 1])
 {
     struct crypto_sha256 *hash = NULL;
     uint8_t part[64 * 1024], digest[CRYPTO_SHA256_BYTES];
@@ -40,7 +40,7 @@ static enum status digest_of(const char *path, char ret_hex[WORKER_SHA256_HEX + 
 }
 
 /* The first line of `version`: "Terraform v1.11.4" or "OpenTofu v1.10.6". */
-static bool read_version(struct tool *tool, const char *text)
+static bool tool_read_version(struct tool *tool, const char *text)
 {
     static const char *const kinds[][2] = {{"Terraform v", "terraform"}, {"OpenTofu v", "tofu"}};
     for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
@@ -55,7 +55,7 @@ static bool read_version(struct tool *tool, const char *text)
     return false;
 }
 
-static enum status probe(struct tool *tool, struct reason *why)
+static enum status tool_probe(struct tool *tool, struct reason *why)
 {
     CLEANUP(arena_done) struct arena arena = {0};
     CLEANUP(buf_done) struct buf out = {0};
@@ -73,8 +73,8 @@ static enum status probe(struct tool *tool, struct reason *why)
                        &code, why));
     buf_add_u8(&out, 0);
     TRY(buf_status(&out));
-    if (code == 0 && read_version(tool, (const char *)out.data))
-        return digest_of(tool->path, tool->sha256);
+    if (code == 0 && tool_read_version(tool, (const char *)out.data))
+        return tool_digest(tool->path, tool->sha256);
     reason_set(why, "%s: `version` does not say what it is (exit code %d)", tool->path, code);
     return ST_INVALID;
 }
@@ -91,7 +91,7 @@ static enum status add_tool(const char *name, bool required, struct reason *why)
         reason_set(why, "tools: %.200s is no program", name);
         return ST_NOT_FOUND;
     }
-    TRY(probe(tool, why));
+    TRY(tool_probe(tool, why));
     worker_say("%s %s: %s", tool->kind, tool->version, tool->path);
     worker.n_tools++;
     return ST_OK;

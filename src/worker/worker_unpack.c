@@ -94,7 +94,7 @@ static enum status next_part(struct unpack *u, size_t max, struct bytes *ret_par
 }
 
 /* ST_NOT_FOUND: the archive ends before the first byte. */
-static enum status read_block(struct unpack *u, uint8_t block[BLOCK])
+static enum status tar_block(struct unpack *u, uint8_t block[BLOCK])
 {
     for (size_t have = 0; have < BLOCK;) {
         struct bytes part;
@@ -130,8 +130,8 @@ static enum status read_content(struct unpack *u, uint64_t size, int fd, struct 
 /* Headers (POSIX.1-2001, pax, "ustar Interchange Format") */
 
 /* A number in octal, or in base 256 as GNU tar writes large ones. */
-static enum status read_number(const struct unpack *u, const uint8_t *at, size_t len,
-                               uint64_t *ret_n)
+static enum status tar_number(const struct unpack *u, const uint8_t *at, size_t len,
+                              uint64_t *ret_n)
 {
     uint64_t n = 0;
     size_t i = 0;
@@ -167,7 +167,7 @@ static bool is_zero(const uint8_t block[BLOCK])
 static enum status check_sum(const struct unpack *u, const uint8_t block[BLOCK])
 {
     uint64_t sum = 0, said;
-    TRY(read_number(u, block + 148, 8, &said));
+    TRY(tar_number(u, block + 148, 8, &said));
     for (size_t i = 0; i < BLOCK; i++)
         sum += i >= 148 && i < 156 ? (uint64_t)' ' : block[i];
     return sum == said ? ST_OK : bad(u, "a header has another checksum");
@@ -196,8 +196,8 @@ static enum status read_header(struct unpack *u, const uint8_t block[BLOCK], str
 {
     uint64_t mode;
     TRY(check_sum(u, block));
-    TRY(read_number(u, block + 100, 8, &mode));
-    TRY(read_number(u, block + 124, 12, &e->size));
+    TRY(tar_number(u, block + 100, 8, &mode));
+    TRY(tar_number(u, block + 124, 12, &e->size));
     e->executable = (mode & 0100) != 0;
     e->type = (char)block[156];
     return ST_OK;
@@ -310,8 +310,8 @@ static enum status open_parent(const struct unpack *u, const char *path, int *re
     return ST_OK;
 }
 
-static enum status make_folder(const struct unpack *u, const struct entry *e, int parent,
-                               const char *last)
+static enum status unpack_folder(const struct unpack *u, const struct entry *e, int parent,
+                                 const char *last)
 {
     struct stat found;
     if (last[0] == '\0' || mkdirat(parent, last, 0700) == 0)
@@ -321,7 +321,8 @@ static enum status make_folder(const struct unpack *u, const struct entry *e, in
     return S_ISDIR(found.st_mode) ? ST_OK : refuse(u, e, "a name twice");
 }
 
-static enum status make_file(struct unpack *u, const struct entry *e, int parent, const char *last)
+static enum status unpack_file(struct unpack *u, const struct entry *e, int parent,
+                               const char *last)
 {
     if (last[0] == '\0')
         return refuse(u, e, "a file without a name");
@@ -337,7 +338,7 @@ static enum status make_file(struct unpack *u, const struct entry *e, int parent
     return st;
 }
 
-/* What an entry must not be; NULL: it may be unpacked. */
+/* The fault of an entry's kind; NULL: the entry may be unpacked. */
 static const char *kind_refused(char type)
 {
     switch (type) {
@@ -366,7 +367,7 @@ static enum status unpack_entry(struct unpack *u, const uint8_t block[BLOCK], st
     if (kind_refused(e->type) != NULL)
         return refuse(u, e, kind_refused(e->type));
     if (worker_path_check(e->name, &wrong) != ST_OK) {
-        (void)snprintf(text, sizeof text, "a name that %.200s", wrong.text); /* its bound */
+        (void)snprintf(text, sizeof text, "a name that %.200s", wrong.text); /* short texts */
         for (char *c = e->name; *c != '\0'; c++)
             if ((unsigned char)*c < ' ' || *c == 0x7f)
                 *c = '?'; /* the reason goes to a log */
@@ -375,7 +376,7 @@ static enum status unpack_entry(struct unpack *u, const uint8_t block[BLOCK], st
     size_t len = strlen(e->name);
     bool folder = e->type == '5' || (e->type == '\0' && len != 0 && e->name[len - 1] == '/');
     TRY(open_parent(u, e->name, &parent, last));
-    enum status st = folder ? make_folder(u, e, parent, last) : make_file(u, e, parent, last);
+    enum status st = folder ? unpack_folder(u, e, parent, last) : unpack_file(u, e, parent, last);
     (void)close(parent); /* a folder that was only looked into */
     return st == ST_OK && folder ? read_content(u, e->size, -1, NULL) : st;
 }
@@ -394,7 +395,7 @@ static enum status unpack_all(struct unpack *u)
     uint8_t block[BLOCK];
     for (;;) {
         struct entry e = {.name = ""};
-        enum status st = read_block(u, block);
+        enum status st = tar_block(u, block);
         if (st == ST_NOT_FOUND && u->entries != 0)
             return ST_OK; /* writers exist that leave out the zero blocks */
         if (st == ST_NOT_FOUND)
