@@ -25,7 +25,7 @@ enum {
     RLOG_WAL_RECORD_MAX = RLOG_WAL_HEADER_BYTES + RLOG_TXN_MAX,
     RLOG_FEATURE_FIRST = 1, /* feature level of a new cluster */
     RLOG_FEATURE_DR = 4,    /* feature level of what a cluster that follows another applies */
-    RLOG_FEATURE = 5,       /* highest feature level this program understands */
+    RLOG_FEATURE = 6,       /* highest feature level this program understands */
 };
 /* The highest version that an operation can name. Versions can still grow then. */
 #define RLOG_VERSION_MAX (UINT64_C(1) << 62)

@@ -37,7 +37,8 @@
     X(NO_SPACE, 507, "no space left")                                                     \
     X(STATE_FULL, 507, "the state is full: nothing more fits until something is deleted") \
     X(UNAUTHENTICATED, 401, "authentication is required")                                 \
-    X(REFUSED, 422, "refused: the values of the request are not allowed")
+    X(REFUSED, 422, "refused: the values of the request are not allowed")                 \
+    X(PRECONDITION, 412, "a condition for the request does not hold")
 
 enum status {
 #define STATUS_ENUM(name, http, text) ST_##name,

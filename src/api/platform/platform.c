@@ -2,6 +2,7 @@
 #include "api/platform/platform.h"
 #include "api/platform/platform_object.h"
 #include "api/platform/platform_oidc.h"
+#include "api/platform/platform_outbox.h"
 #include "front/platform/platform.h"
 #include "state/blob.h"
 
@@ -12,6 +13,9 @@ static const struct route_table *const tables[] = {
     &platform_state_table,        &platform_blob_table,   &platform_output_table,
     &platform_notification_table, &platform_task_table,   &platform_ws_task_table,
     &platform_settings_table,     &platform_admin_table,  &platform_oidc_table,
+    &platform_config_table,       &platform_run_table,    &platform_run_act_table,
+    &platform_phase_table,        &platform_pool_table,   &platform_worker_table,
+    &platform_job_table,
 };
 
 /* The paths of the platform begin with many words: the API holds every path below the root. */
@@ -40,10 +44,13 @@ static const struct route_api *const apis[] = {&api, &discovery_api, &app_api};
 static const struct node_duty duties[] = {
     {.name = "deleted resources of the platform", .run = platform_sweep},
     {.name = "large values that were not completed", .run = blob_sweep},
+    {.name = "runs whose worker is gone", .run = platform_leases_end},
+    {.name = "runs that a restore ended", .run = platform_runs_restored},
 };
 
 static const struct node_service services[] = {
     {.name = "signing keys of the platform", .run = platform_oidc_run},
+    {.name = "outbox of the platform", .run = platform_outbox_run},
 };
 
 const struct module platform_module = {.name = "platform",
@@ -54,4 +61,5 @@ const struct module platform_module = {.name = "platform",
                                        .services = services,
                                        .n_services = ARRAY_LEN(services),
                                        .config = &platform_block,
-                                       .configure = platform_configure};
+                                       .configure = platform_configure,
+                                       .metrics = platform_outbox_metrics};

@@ -11,7 +11,7 @@ extern const struct module platform_module;
 struct platform_config {
     const char *url;          /* of this server as clients know it; "": as their requests name it */
     const char *sms_base_url; /* of the SMS provider */
-    uint64_t blob_bytes_max, blob_bytes_total_max;
+    uint64_t blob_bytes_max, blob_bytes_total_max, log_bytes_max;
 };
 /* platform_config.c */
 extern const struct config_block platform_block;
@@ -23,7 +23,9 @@ extern const struct route_table platform_account_table, platform_org_table, plat
     platform_team_table, platform_access_table, platform_project_table, platform_ws_table,
     platform_lock_table, platform_var_table, platform_state_table, platform_blob_table,
     platform_output_table, platform_notification_table, platform_task_table, platform_ws_task_table,
-    platform_settings_table, platform_admin_table, platform_oidc_table;
+    platform_settings_table, platform_admin_table, platform_oidc_table, platform_config_table,
+    platform_run_table, platform_run_act_table, platform_phase_table, platform_pool_table,
+    platform_worker_table, platform_job_table;
 extern const struct route_table platform_discovery_table, platform_app_table;
 
 #endif

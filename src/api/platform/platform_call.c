@@ -79,10 +79,12 @@ enum status platform_call_send(struct arena *arena, const struct platform_call *
                             .headers = text_value_new(arena, NULL, TEXT_OBJECT, (struct bytes){0})};
     struct reason why = {{0}};
     size_t n = 1;
-    ASSERT(call->n_signature < HEADERS_MAX);
+    ASSERT(call->n_signature + 2 <= HEADERS_MAX);
     if (fields.headers == NULL)
         return ST_NOMEM;
     TRY(add_signature(arena, call, headers, &n));
+    if (call->delivery != NULL)
+        headers[n++] = (struct out_header){PLATFORM_CALL_DELIVERY, bytes_str(call->delivery)};
     const struct out_request request = {.method = "POST",
                                         .url = call->url,
                                         .headers = headers,

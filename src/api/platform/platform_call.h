@@ -12,7 +12,9 @@ struct platform_call {
     const char *key;              /* of the signature; "": the header is empty or absent */
     const char *const *signature; /* names of the headers of the signature; NULL: none is sent */
     size_t n_signature;
+    const char *delivery; /* id, sent as PLATFORM_CALL_DELIVERY; NULL: none */
 };
+#define PLATFORM_CALL_DELIVERY "X-Infra-Delivery-Id"
 
 /* The reply to a call. Texts are in the arena, and valid UTF-8. */
 struct platform_answer {

@@ -11,6 +11,8 @@ static const struct field block_fields[] = {
           .help = "Most bytes of one state."),
     FIELD(struct platform_config, blob_bytes_total_max, SIZE, .preset = "1GiB",
           .help = "Most bytes of all states."),
+    FIELD(struct platform_config, log_bytes_max, SIZE, .preset = "32MiB",
+          .help = "Most bytes of the log of one plan or apply; what is beyond is cut."),
 };
 static const struct schema block_schema = SCHEMA(struct platform_config, block_fields);
 
@@ -30,6 +32,8 @@ static const char *check_platform_block(const void *fields)
         return "sms_base_url: a URL without a slash at the end is expected";
     if (block->blob_bytes_max == 0 || block->blob_bytes_max > UINT64_C(256) << 20)
         return "blob_bytes_max: 1 to 256 MiB are expected";
+    if (block->log_bytes_max < 64 * 1024 || block->log_bytes_max > UINT64_C(1) << 30)
+        return "log_bytes_max: 64 KiB to 1 GiB are expected";
     return NULL;
 }
 
@@ -38,7 +42,8 @@ const struct config_block platform_block = {"platform", &block_schema, check_pla
 static const struct platform_config presets = {.url = "",
                                                .sms_base_url = "",
                                                .blob_bytes_max = UINT64_C(64) << 20,
-                                               .blob_bytes_total_max = UINT64_C(1) << 30};
+                                               .blob_bytes_total_max = UINT64_C(1) << 30,
+                                               .log_bytes_max = UINT64_C(32) << 20};
 static const struct platform_config *configured = &presets; /* set before threads start */
 
 void platform_configure(const void *fields)

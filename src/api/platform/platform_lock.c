@@ -3,6 +3,7 @@
 #include "api/platform/platform.h"
 #include "api/platform/platform_kinds.h"
 #include "api/platform/platform_rows.h"
+#include "api/platform/platform_run.h"
 
 enum { REASON_MAX = 1000 };
 
@@ -33,6 +34,21 @@ static enum status read_reason(struct req *req, const char **ret_reason)
     return ST_OK;
 }
 
+/* A run that has work under way keeps the lock: two applies at once would spoil the state. */
+static enum status check_run(struct req *req, const struct platform_object *ws)
+{
+    struct platform_object run;
+    if (strcmp(platform_text(ws->links, "locked-type"), "runs") != 0)
+        return ST_OK;
+    enum status st =
+        platform_object_load(req->txn, "runs", platform_text(ws->links, "locked-by"), &run);
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_OK : st;
+    return req_fail(req, ST_EXISTS,
+                    "the workspace is locked by Run %s, which is %s: discard or cancel it", run.id,
+                    platform_text(run.attrs, "status"));
+}
+
 static enum status set_lock(struct req *req, struct platform_object *ws, const char *type,
                             const char *id, const char *reason)
 {
@@ -40,6 +56,14 @@ static enum status set_lock(struct req *req, struct platform_object *ws, const c
     TRY(platform_set_text(req->arena, ws->links, "locked-by", id));
     TRY(platform_set_text(req->arena, ws->links, "locked-reason", reason));
     return platform_object_put(req->txn, ws->name, ws);
+}
+
+/* The workspace becomes free: the next run of its queue may start. */
+static enum status unlock_ws(struct req *req, struct platform_object *ws)
+{
+    TRY(set_lock(req, ws, "", "", ""));
+    TRY(platform_run_next(req->txn, req->now_ms, ws->id));
+    return platform_object_load(req->txn, "workspaces", ws->id, ws);
 }
 
 static enum status lock(struct req *req)
@@ -100,12 +124,13 @@ static enum status unlock(struct req *req)
         return req_fail(req, ST_EXISTS, "the workspace is already unlocked");
     if (!platform_holds_lock(&who, &place.ws)) {
         bool team = strcmp(platform_text(place.ws.links, "locked-type"), "teams") == 0;
+        TRY(check_run(req, &place.ws));
         TRY(name_holder(req, &place.ws, &name));
         return req_fail(req, ST_EXISTS, "the workspace is locked by %s %s", team ? "Team" : "User",
                         name);
     }
     TRY(check_uploads(req, &place.ws));
-    TRY(set_lock(req, &place.ws, "", "", ""));
+    TRY(unlock_ws(req, &place.ws));
     return platform_reply_one(req, &who, &platform_ws, &place.ws, 0);
 }
 
@@ -117,7 +142,8 @@ static enum status force_unlock(struct req *req)
     TRY(platform_ws_find(req, &who, req_param(req, "ws"), PLATFORM_WS_ADMIN, &place));
     if (!platform_is_locked(&place.ws))
         return req_fail(req, ST_EXISTS, "the workspace is already unlocked");
-    TRY(set_lock(req, &place.ws, "", "", ""));
+    TRY(check_run(req, &place.ws));
+    TRY(unlock_ws(req, &place.ws));
     return platform_reply_one(req, &who, &platform_ws, &place.ws, 0);
 }
 

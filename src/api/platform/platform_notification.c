@@ -14,6 +14,7 @@
 #include "api/platform/platform_kinds.h"
 #include "api/platform/platform_mail.h"
 #include "api/platform/platform_message.h"
+#include "api/platform/platform_outbox.h"
 #include "api/platform/platform_rows.h"
 #include "text/time.h"
 
@@ -275,28 +276,35 @@ static bool succeeded(const struct platform_answer *answer)
     return answer->status >= 200 && answer->status <= 299;
 }
 
-/* Keep the reply of the destination, the latest alone. */
-static enum status keep_delivery(struct req *req, const struct checking *checking,
-                                 struct platform_object *object)
+enum status platform_notification_keep(struct arena *arena, int64_t now_ms, const char *url,
+                                       const struct platform_answer *answer,
+                                       struct platform_object *config)
 {
-    const struct platform_answer *answer = &checking->answer;
-    struct arena *arena = req->arena;
     struct text_value *delivery = text_value_new(arena, NULL, TEXT_OBJECT, (struct bytes){0});
     uint8_t time[TEXT_TIME_MAX];
-    size_t len = text_time(req->now_ms, time);
+    size_t len = text_time(now_ms, time);
     const char *sent = arena_str(arena, bytes_of(time, len));
     const char *code = answer->status != 0 ? arena_number(arena, (uint64_t)answer->status) : "";
-    if (!checking->verified)
-        return ST_OK;
     if (delivery == NULL || sent == NULL || code == NULL)
         return ST_NOMEM;
-    TRY(platform_set_text(arena, delivery, "url", platform_text(checking->object.attrs, "url")));
+    TRY(platform_set_text(arena, delivery, "url", url));
     TRY(platform_set_text(arena, delivery, "body", answer->body));
     TRY(platform_set_text(arena, delivery, "code", code));
     TRY(platform_set(arena, delivery, "headers", answer->headers));
     TRY(platform_set_text(arena, delivery, "sent-at", sent));
     TRY(platform_set_flag(arena, delivery, "successful", succeeded(answer)));
-    return platform_set(arena, object->links, "delivery", delivery);
+    return platform_set(arena, config->links, "delivery", delivery);
+}
+
+/* Keep the reply of the destination, the latest alone. */
+static enum status keep_delivery(struct req *req, const struct checking *checking,
+                                 struct platform_object *object)
+{
+    if (!checking->verified)
+        return ST_OK;
+    return platform_notification_keep(req->arena, req->now_ms,
+                                      platform_text(checking->object.attrs, "url"),
+                                      &checking->answer, object);
 }
 
 static enum status refuse_unverified(struct req *req, const struct platform_answer *answer)
@@ -368,19 +376,19 @@ static enum status notification_update(struct req *req)
 
 /* The notification_verify action */
 
-/* The addresses of an e-mail configuration: those of its users, and its own. */
-static enum status find_recipients(struct req *req, struct checking *checking)
+enum status platform_notification_to(struct state_txn *txn, const struct platform_object *config,
+                                     const char *const **ret_to, size_t *ret_n)
 {
-    const struct text_value *users = text_get(checking->object.links, "users");
-    const struct text_value *own = text_get(checking->object.attrs, "email-addresses");
+    const struct text_value *users = text_get(config->links, "users");
+    const struct text_value *own = text_get(config->attrs, "email-addresses");
     size_t room = (users != NULL ? users->n : 0) + (own != NULL ? own->n : 0) + 1, n = 0;
-    const char **to = arena_alloc(req->arena, room * sizeof *to);
+    const char **to = arena_alloc(txn->arena, room * sizeof *to);
     if (to == NULL)
         return ST_NOMEM;
     if (users != NULL)
         TEXT_FOR (v, users) {
             struct platform_object user;
-            enum status st = platform_user_load(req->txn, (const char *)v->text.data, &user);
+            enum status st = platform_user_load(txn, (const char *)v->text.data, &user);
             if (st != ST_OK && st != ST_NOT_FOUND)
                 return st;
             if (st == ST_OK && platform_text(user.attrs, "email")[0] != '\0')
@@ -389,8 +397,8 @@ static enum status find_recipients(struct req *req, struct checking *checking)
     if (own != NULL)
         TEXT_FOR (v, own)
             to[n++] = (const char *)v->text.data;
-    checking->to = to;
-    checking->n_to = MIN(n, (size_t)USERS_MAX);
+    *ret_to = to;
+    *ret_n = MIN(n, (size_t)USERS_MAX);
     return ST_OK;
 }
 
@@ -412,7 +420,7 @@ static enum status notification_verify(struct req *req)
     platform_mailer_of(&smtp, &checking->mailer);
     if (!checking->mailer.enabled)
         return req_fail(req, ST_INVALID, "the SMTP settings are disabled: no mail can be sent");
-    TRY(find_recipients(req, checking));
+    TRY(platform_notification_to(req->txn, &checking->object, &checking->to, &checking->n_to));
     return checking->n_to != 0
                ? ST_OK
                : req_fail(req, ST_INVALID, "the configuration has no user with an e-mail address");

@@ -1,4 +1,6 @@
 #include "api/platform/platform_object.h"
+#include "api/platform/platform_log.h"
+#include "api/platform/platform_run.h"
 #include "api/platform/platform_who.h"
 #include "base/record.h"
 #include "state/blob.h"
@@ -145,23 +147,36 @@ enum status platform_object_named(struct state_txn *txn, const char *parent, con
     return id != NULL ? platform_object_load(txn, type, id, ret_object) : ST_NOMEM;
 }
 
-enum status platform_object_new(struct req *req, const char *type, const char *prefix,
-                                struct platform_object *ret_object)
+static enum status new_object(struct arena *arena, struct env *env, const char *type,
+                              const char *prefix, int64_t now_ms,
+                              struct platform_object *ret_object)
 {
     char random[ID_RANDOM + 1];
-    text_random(req->env, random, ID_RANDOM);
+    text_random(env, random, ID_RANDOM);
     *ret_object = (struct platform_object){
-        .id = arena_concat(req->arena, prefix, random),
+        .id = arena_concat(arena, prefix, random),
         .type = type,
         .parent = PLATFORM_ROOT,
         .name = "",
-        .created_ms = req->now_ms,
-        .updated_ms = req->now_ms,
-        .attrs = text_value_new(req->arena, NULL, TEXT_OBJECT, (struct bytes){0}),
-        .links = text_value_new(req->arena, NULL, TEXT_OBJECT, (struct bytes){0}),
+        .created_ms = now_ms,
+        .updated_ms = now_ms,
+        .attrs = text_value_new(arena, NULL, TEXT_OBJECT, (struct bytes){0}),
+        .links = text_value_new(arena, NULL, TEXT_OBJECT, (struct bytes){0}),
     };
     bool made = ret_object->id != NULL && ret_object->attrs != NULL && ret_object->links != NULL;
     return made ? ST_OK : ST_NOMEM;
+}
+
+enum status platform_object_make(struct state_txn *txn, const char *type, const char *prefix,
+                                 int64_t now_ms, struct platform_object *ret_object)
+{
+    return new_object(txn->arena, state_env(txn->state), type, prefix, now_ms, ret_object);
+}
+
+enum status platform_object_new(struct req *req, const char *type, const char *prefix,
+                                struct platform_object *ret_object)
+{
+    return new_object(req->arena, req->env, type, prefix, req->now_ms, ret_object);
 }
 
 static enum status put_stored(struct state_txn *txn, const struct platform_object *object)
@@ -284,6 +299,23 @@ enum status platform_object_count(struct state_txn *txn, const char *parent, con
     return ST_OK;
 }
 
+/* Delete what a resource has outside of its record: large values, the log of a phase. */
+static enum status drop_own(const struct auth_scope *scope, const struct platform_object *object)
+{
+    struct state_txn *txn = scope->txn;
+    static const char *const blobs[] = {"blob", "plan-file", "json-output", "json-output-redacted",
+                                        "json-schema"};
+    for (size_t i = 0; i < ARRAY_LEN(blobs); i++) {
+        const char *blob = platform_text(object->links, blobs[i]);
+        if (blob[0] != '\0')
+            TRY(blob_delete(txn, blob));
+    }
+    bool phase = strcmp(object->type, "plans") == 0 || strcmp(object->type, "applies") == 0;
+    if (phase)
+        TRY(platform_log_delete(txn, object->id));
+    return platform_run_forget(scope, object);
+}
+
 /* Delete resources below `parent`, at most *left of them. *ret_done: there are no more. */
 static enum status sweep_below(const struct auth_scope *scope, const char *parent, unsigned *left,
                                bool *ret_done)
@@ -307,9 +339,8 @@ static enum status sweep_below(const struct auth_scope *scope, const char *paren
         enum status st = platform_object_load(txn, NULL, id, &object);
         if (st == ST_OK && strcmp(object.type, "authentication-tokens") == 0)
             TRY(platform_token_end(scope, id));
-        const char *blob = st == ST_OK ? platform_text(object.links, "blob") : "";
-        if (blob[0] != '\0')
-            TRY(blob_delete(txn, blob));
+        if (st == ST_OK)
+            TRY(drop_own(scope, &object));
         if (st == ST_OK)
             TRY(platform_object_delete(txn, &object));
         else if (st == ST_NOT_FOUND)

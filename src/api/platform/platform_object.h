@@ -22,7 +22,8 @@
 #define PLATFORM_ROOT "site" /* the parent of organizations, users and settings */
 
 enum {
-    PLATFORM_FEATURE = 5, /* feature level of all stored forms of the platform */
+    PLATFORM_FEATURE = 5,      /* feature level of the stored forms of the platform */
+    PLATFORM_RUNS_FEATURE = 6, /* and of those of runs, workers and the outbox */
     PLATFORM_ID_MAX = 100,
     PLATFORM_NAME_MAX = 256,
 };
@@ -47,6 +48,10 @@ NODISCARD enum status platform_object_named(struct state_txn *txn, const char *p
  */
 NODISCARD enum status platform_object_new(struct req *req, const char *type, const char *prefix,
                                           struct platform_object *ret_object);
+/* The same, for a transaction without a request. */
+NODISCARD enum status platform_object_make(struct state_txn *txn, const char *type,
+                                           const char *prefix, int64_t now_ms,
+                                           struct platform_object *ret_object);
 /* Stage a new resource. ST_EXISTS: its name is taken. Else as state_put. */
 NODISCARD enum status platform_object_add(struct state_txn *txn,
                                           const struct platform_object *object);

@@ -2,6 +2,7 @@
  * documents show as external-id, so that a change of the name touches one record. */
 #include "api/platform/platform.h"
 #include "api/platform/platform_kinds.h"
+#include "api/platform/platform_pool.h"
 #include "api/platform/platform_rows.h"
 
 enum { NAME_MAX_BYTES = 40, EMAIL_MAX = 200 };
@@ -194,24 +195,27 @@ static enum status org_delete(struct req *req)
     return platform_object_delete(req->txn, &org);
 }
 
-/* Entitlements of an organization: the parts that are built. Runs are not, so clients run on their
+/* Entitlements of an organization: the parts that are built. Without a worker clients run on their
  * own machine. */
 static enum status entitlements(struct req *req)
 {
-    static const struct {
+    struct platform_who who;
+    struct platform_object org;
+    bool works;
+    TRY(platform_who(req, &who));
+    TRY(platform_org_find(req, &who, req_param(req, "org"), PLATFORM_ORG_SEE | PLATFORM_ORG_OF_RUN,
+                          &org));
+    TRY(platform_pool_works(req->txn, &org, req->now_ms, &works));
+    const struct {
         const char *name;
         bool has;
     } list[] = {
-        {"operations", false},    {"state-storage", true},       {"teams", true},
+        {"operations", works},    {"state-storage", true},       {"teams", true},
         {"run-tasks", true},      {"global-run-tasks", true},    {"private-run-tasks", false},
-        {"agents", false},        {"cost-estimation", false},    {"sso", false},
+        {"agents", true},         {"cost-estimation", false},    {"sso", false},
         {"sentinel", false},      {"vcs-integrations", false},   {"private-module-registry", false},
         {"audit-logging", false}, {"policy-enforcement", false}, {"configuration-designer", false},
     };
-    struct platform_who who;
-    struct platform_object org;
-    TRY(platform_who(req, &who));
-    TRY(platform_org_find(req, &who, req_param(req, "org"), PLATFORM_ORG_SEE, &org));
     struct text_writer w = req_reply_begin(req);
     text_open_object(&w);
     text_key(&w, "data");

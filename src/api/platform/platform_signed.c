@@ -90,3 +90,45 @@ enum status platform_signed_check(struct req *req, const char *id, const char *w
     TRY(sign_text(req, message, hex));
     return bytes_eq_secret(bytes_str(hex), bytes_str(given)) ? ST_OK : ST_NOT_FOUND;
 }
+
+/* The key of a log: the expiry, '-', the signature. */
+static enum status log_key(struct req *req, const char *id, const char *expiry,
+                           const char **ret_key)
+{
+    char hex[2 * SHOWN_BYTES + 1];
+    const char *message = arena_format(req->arena, "GET logs/%s %s", id, expiry);
+    if (message == NULL)
+        return ST_NOMEM;
+    TRY(sign_text(req, message, hex));
+    *ret_key = arena_format(req->arena, "%s-%s", expiry, hex);
+    return *ret_key != NULL ? ST_OK : ST_NOMEM;
+}
+
+enum status platform_signed_log(struct req *req, const char *id, const char **ret_url)
+{
+    const char *base, *key;
+    const char *expiry = arena_format(req->arena, "%" PRId64, req->now_ms + PLATFORM_SIGNED_MS);
+    if (expiry == NULL)
+        return ST_NOMEM;
+    enum status st = log_key(req, id, expiry, &key);
+    *ret_url = "";
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_OK : st;
+    TRY(platform_base_url(req, &base));
+    *ret_url = arena_format(req->arena, "%s/api/v2/logs/%s/%s", base, id, key);
+    return *ret_url != NULL ? ST_OK : ST_NOMEM;
+}
+
+enum status platform_signed_log_check(struct req *req, const char *id, const char *key)
+{
+    const char *wanted;
+    size_t len = strcspn(key, "-");
+    int64_t until;
+    if (len > 20 || text_int_parse(bytes_of(key, len), &until) != ST_OK || until < req->now_ms)
+        return ST_NOT_FOUND;
+    const char *expiry = arena_str(req->arena, bytes_of(key, len));
+    if (expiry == NULL)
+        return ST_NOMEM;
+    TRY(log_key(req, id, expiry, &wanted));
+    return bytes_eq_secret(bytes_str(wanted), bytes_str(key)) ? ST_OK : ST_NOT_FOUND;
+}

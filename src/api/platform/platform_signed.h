@@ -14,5 +14,11 @@ NODISCARD enum status platform_signed_url(struct req *req, const char *method, c
                                           const char *what, const char **ret_url);
 /* Whether the request's query signs its path and method, and has not expired. ST_NOT_FOUND. */
 NODISCARD enum status platform_signed_check(struct req *req, const char *id, const char *what);
+/* URLs of logs: clients replace the query, so expiry and signature are in the path. */
+
+/* The URL of "logs/ID/KEY". "": there is no key yet. */
+NODISCARD enum status platform_signed_log(struct req *req, const char *id, const char **ret_url);
+/* Whether the key of such a path is signed, and has not expired. ST_NOT_FOUND. */
+NODISCARD enum status platform_signed_log_check(struct req *req, const char *id, const char *key);
 
 #endif

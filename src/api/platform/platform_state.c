@@ -5,6 +5,7 @@
 #include "api/platform/platform_kinds.h"
 #include "api/platform/platform_lock.h"
 #include "api/platform/platform_rows.h"
+#include "api/platform/platform_run.h"
 #include "api/platform/platform_signed.h"
 #include "base/fs.h"
 #include "text/encode.h"
@@ -84,7 +85,7 @@ static enum status show_state_relations(struct platform_view *view,
 {
     struct platform_objects outputs;
     TRY(outputs_of(view->req->txn, object, &outputs));
-    platform_put_one(view, "run", "runs", "");
+    platform_put_one(view, "run", "runs", platform_text(object->links, "run"));
     platform_put_one(view, "created-by", "users", platform_text(object->links, "created-by"));
     platform_put_one(view, "workspace", "workspaces", object->parent);
     platform_put_many(view, "outputs");
@@ -113,20 +114,51 @@ static enum status include_creator(struct platform_view *view, const struct plat
     return platform_view_add(view, &platform_user, &user);
 }
 
-/* Versions that runs made are not built: the relationship is null. */
-static enum status include_nothing(struct platform_view *view, const struct platform_object *object)
+static enum status load_run(struct platform_view *view, const struct platform_object *object,
+                            struct platform_object *ret_run)
 {
-    (void)view;
-    (void)object;
-    return ST_OK;
+    return platform_object_load(view->req->txn, "runs", platform_text(object->links, "run"),
+                                ret_run);
+}
+
+static enum status include_run(struct platform_view *view, const struct platform_object *object)
+{
+    struct platform_object run;
+    enum status st = load_run(view, object, &run);
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_OK : st;
+    return platform_view_add(view, &platform_run, &run);
+}
+
+static enum status include_run_creator(struct platform_view *view,
+                                       const struct platform_object *object)
+{
+    struct platform_object run;
+    enum status st = load_run(view, object, &run);
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_OK : st;
+    return include_creator(view, &run);
+}
+
+static enum status include_run_config(struct platform_view *view,
+                                      const struct platform_object *object)
+{
+    struct platform_object run, config;
+    enum status st = load_run(view, object, &run);
+    if (st == ST_OK)
+        st = platform_object_load(view->req->txn, "configuration-versions",
+                                  platform_text(run.links, "cv"), &config);
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_OK : st;
+    return platform_view_add(view, &platform_config_version, &config);
 }
 
 static const struct platform_include state_includes[] = {
     {"outputs", include_outputs},
     {"created_by", include_creator},
-    {"run", include_nothing},
-    {"run.created_by", include_nothing},
-    {"run.configuration_version", include_nothing},
+    {"run", include_run},
+    {"run.created_by", include_run_creator},
+    {"run.configuration_version", include_run_config},
 };
 
 const struct platform_resource platform_state = {.kind = &platform_state_kind,
@@ -204,6 +236,8 @@ static enum status new_state(struct req *req, const struct platform_who *who,
     ret_state->parent = ws->id;
     TRY(platform_set_text(req->arena, ret_state->links, "lineage", text));
     TRY(platform_set_text(req->arena, ret_state->links, "locker", who->id));
+    if (who->owner == PLATFORM_RUN)
+        TRY(platform_set_text(req->arena, ret_state->links, "run", who->id));
     return platform_set_text(req->arena, ret_state->links, "created-by",
                              who->owner == PLATFORM_USER ? who->id : "");
 }

@@ -3,6 +3,7 @@
  * the same id, so the end of one finds the other. */
 #include "api/platform/platform.h"
 #include "api/platform/platform_kinds.h"
+#include "api/platform/platform_pool.h"
 #include "api/platform/platform_rows.h"
 #include "text/time.h"
 
@@ -171,6 +172,30 @@ static enum status user_token_create(struct req *req)
     return mint_token(req, &who, user.id, false);
 }
 
+/* Tokens of agent pools: workers show them. */
+
+static enum status pool_tokens_list(struct req *req)
+{
+    struct platform_who who;
+    struct platform_object pool;
+    struct platform_objects all;
+    TRY(platform_who(req, &who));
+    TRY(platform_pool_find(req, &who, req_param(req, "id"), PLATFORM_ORG_OWN, &pool));
+    TRY(platform_object_children(req->txn, pool.id, TYPE, &all));
+    platform_sort_by_time(&all);
+    return platform_reply_list(req, &who, &shown_token, &all, false);
+}
+
+static enum status pool_token_create(struct req *req)
+{
+    struct platform_who who;
+    struct platform_object pool;
+    TRY(platform_who(req, &who));
+    TRY(platform_pool_find(req, &who, req_param(req, "id"), PLATFORM_ORG_OWN, &pool));
+    TRY(platform_pool_keep(req, &pool));
+    return mint_token(req, &who, pool.id, false);
+}
+
 /* Tokens of teams */
 
 static enum status legacy_read(struct req *req, const struct platform_who *who, const char *owner)
@@ -280,6 +305,8 @@ static enum status find_any_token(struct req *req, struct platform_who *who,
     TRY(platform_object_load(req->txn, NULL, ret_token->parent, &owner));
     if (strcmp(owner.type, "users") == 0)
         return strcmp(owner.id, who->id) == 0 || who->site_admin ? ST_OK : ST_NOT_FOUND;
+    if (strcmp(owner.type, "agent-pools") == 0)
+        return platform_pool_find(req, who, owner.id, PLATFORM_ORG_OWN, &org);
     bool team = strcmp(owner.type, "teams") == 0;
     return platform_org_of(req, who, team ? owner.parent : owner.id,
                            team ? rights_for(&owner) : PLATFORM_ORG_OWN, &org);
@@ -308,6 +335,10 @@ static const struct platform_row
     teams_shown = {&token_kind, PLATFORM_ONE, "organization: manage teams", false, false},
     teams_made = {&token_kind, PLATFORM_ONE, "organization: manage teams", true, true},
     teams_dropped = {NULL, PLATFORM_NOTHING, "organization: manage teams", false, false},
+    pools_listed = {&token_kind, PLATFORM_LIST, "organization: owner", false, false},
+    pools_made = {&token_kind, PLATFORM_ONE, "organization: owner; site administrator for the "
+                                             "site-wide pool",
+                  true, true},
     orgs_shown = {&token_kind, PLATFORM_ONE, "organization: owner", false, false},
     orgs_made = {&token_kind, PLATFORM_ONE, "organization: owner", true, true},
     orgs_dropped = {NULL, PLATFORM_NOTHING, "organization: owner", false, false},
@@ -319,6 +350,10 @@ static const struct route token_routes[] = {
                  "The tokens of a user; empty for another user's."),
     PLATFORM_MAKE("users/:id/authentication-tokens", user_token_create, users_made,
                   .help = "Create a token of a user; the reply alone has the secret."),
+    PLATFORM_GET("agent-pools/:id/authentication-tokens", pool_tokens_list, pools_listed,
+                 "The tokens of an agent pool."),
+    PLATFORM_RUN_MAKE("agent-pools/:id/authentication-tokens", pool_token_create, pools_made,
+                      .help = "Create a token for workers; the reply alone has the secret."),
     PLATFORM_GET("teams/:id/authentication-token", team_token_read, teams_shown,
                  "The one token of a team without a description of its own."),
     PLATFORM_MAKE("teams/:id/authentication-token", team_token_replace, teams_made,

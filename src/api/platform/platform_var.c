@@ -7,8 +7,17 @@
 
 static const char *const categories[] = {"terraform", "env", NULL};
 
+/* Keys become names in files and in the environment of runs. */
+static const char *check_key(struct bytes text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.data[i] <= ' ' || text.data[i] == '=' || text.data[i] == 0x7f)
+            return "has a blank, a control character or '='";
+    return NULL;
+}
+
 static const struct platform_attr var_attrs[] = {
-    {.name = "key", .traits = PLATFORM_REQUIRED, .max = 200},
+    {.name = "key", .traits = PLATFORM_REQUIRED, .max = 200, .check = check_key},
     {.name = "value", .max = 256 * 1024, .preset = "\"\"", .traits = PLATFORM_NULL},
     {.name = "description", .max = 512, .preset = "\"\"", .traits = PLATFORM_NULL},
     {.name = "category", .traits = PLATFORM_REQUIRED | PLATFORM_FIXED, .values = categories},

@@ -72,12 +72,25 @@ enum status platform_user_load(struct state_txn *txn, const char *id,
     return ST_OK;
 }
 
+/* A run may write the state while it applies. */
+static enum status load_run(struct req *req, const struct platform_object *run,
+                            struct platform_who *who)
+{
+    struct platform_object ws;
+    TRY(platform_object_load(req->txn, "workspaces", run->parent, &ws));
+    who->owner = PLATFORM_RUN;
+    who->org = ws.parent;
+    who->ws = ws.id;
+    who->writes = strcmp(platform_text(run->attrs, "status"), "applying") == 0;
+    return ST_OK;
+}
+
 /* Load the owner of a stored token. */
 static enum status load_owner(struct req *req, const char *owner, struct platform_who *who)
 {
     struct platform_object object;
     who->id = owner;
-    who->org = "";
+    who->org = who->ws = "";
     TRY(platform_object_load(req->txn, NULL, owner, &object));
     if (strcmp(object.type, "users") == 0) {
         who->owner = PLATFORM_USER;
@@ -85,7 +98,11 @@ static enum status load_owner(struct req *req, const char *owner, struct platfor
         who->site_admin = platform_flag(object.attrs, "is-site-admin");
         return platform_flag(object.attrs, "is-suspended") ? ST_NOT_FOUND : ST_OK;
     }
+    if (strcmp(object.type, "runs") == 0)
+        return load_run(req, &object, who);
     bool team = strcmp(object.type, "teams") == 0;
+    if (!team && strcmp(object.type, "organizations") != 0)
+        return ST_NOT_FOUND; /* a token for another purpose */
     who->owner = team ? PLATFORM_TEAM : PLATFORM_ORGANIZATION;
     who->org = team ? object.parent : object.id;
     return ST_OK;
@@ -95,7 +112,7 @@ enum status platform_who(struct req *req, struct platform_who *ret_who)
 {
     const struct auth_token *token = req->token;
     struct token_part part;
-    *ret_who = (struct platform_who){.id = "", .org = ""};
+    *ret_who = (struct platform_who){.id = "", .org = "", .ws = ""};
     if (token == NULL)
         return ST_UNAUTHENTICATED;
     if (token->kind == TOKEN_SECRETS) { /* the router lets a root token pass alone */
@@ -108,6 +125,16 @@ enum status platform_who(struct req *req, struct platform_who *ret_who)
     }
     TRY(record_decode(&part_record, token->part, req->arena, &part));
     enum status st = load_owner(req, part.owner, ret_who);
+    return st == ST_NOT_FOUND ? ST_UNAUTHENTICATED : st;
+}
+
+enum status platform_who_pool(struct req *req, struct platform_object *ret_pool)
+{
+    struct token_part part;
+    if (req->token == NULL || req->token->kind != TOKEN_PLATFORM)
+        return ST_UNAUTHENTICATED;
+    TRY(record_decode(&part_record, req->token->part, req->arena, &part));
+    enum status st = platform_object_load(req->txn, "agent-pools", part.owner, ret_pool);
     return st == ST_NOT_FOUND ? ST_UNAUTHENTICATED : st;
 }
 
@@ -188,6 +215,8 @@ enum status platform_org_rights(struct req *req, struct platform_who *who,
         TRY(add_team(req, who, org, who->id, &rights));
     else if (who->owner == PLATFORM_ORGANIZATION && strcmp(who->org, org->id) == 0)
         rights = PLATFORM_ORG_ALL & ~(unsigned)PLATFORM_ORG_OWN;
+    else if (who->owner == PLATFORM_RUN && strcmp(who->org, org->id) == 0)
+        rights = PLATFORM_ORG_OF_RUN;
     *ret_rights = rights;
     return ST_OK;
 }
@@ -197,7 +226,8 @@ static enum status check_org(struct req *req, struct platform_who *who, unsigned
 {
     unsigned has;
     TRY(platform_org_rights(req, who, org, &has));
-    return (has & PLATFORM_ORG_SEE) != 0 && (has & rights) != 0 ? ST_OK : ST_NOT_FOUND;
+    bool sees = (has & (PLATFORM_ORG_SEE | PLATFORM_ORG_OF_RUN)) != 0;
+    return sees && (has & rights) != 0 ? ST_OK : ST_NOT_FOUND;
 }
 
 enum status platform_org_find(struct req *req, struct platform_who *who, const char *name,
@@ -262,11 +292,27 @@ static unsigned grant_rights(const struct text_value *grant)
     return rights;
 }
 
+/* A run has its own workspace, and reads those that share their state with it. */
+static unsigned run_rights(const struct platform_who *who, const struct platform_object *ws)
+{
+    unsigned reads = PLATFORM_WS_SEE | PLATFORM_WS_READ_STATE | PLATFORM_WS_READ_OUTPUTS;
+    if (strcmp(who->ws, ws->id) == 0)
+        return who->writes ? reads | PLATFORM_WS_WRITE_STATE : reads;
+    bool shared = strcmp(who->org, ws->parent) == 0 &&
+                  (platform_flag(ws->attrs, "global-remote-state") ||
+                   platform_has(ws->links, "consumers", who->ws));
+    return shared ? reads : 0;
+}
+
 enum status platform_ws_rights(struct req *req, const struct platform_who *who,
                                struct platform_place *place)
 {
     unsigned org = place->org_rights;
     unsigned rights = 0;
+    if (who->owner == PLATFORM_RUN) {
+        place->rights = run_rights(who, &place->ws);
+        return ST_OK;
+    }
     if ((org & PLATFORM_ORG_OWN) != 0 || (org & PLATFORM_ORG_MANAGE_WORKSPACES) != 0)
         rights = PLATFORM_WS_ALL;
     else if ((org & PLATFORM_ORG_READ_WORKSPACES) != 0)

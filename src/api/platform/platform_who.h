@@ -1,7 +1,9 @@
 /* The sender of a request, and the rights of the sender.
  *
  * A token belongs to a user, a team or an organization. What its owner may do is the union of what
- * the teams of the owner may do. What a sender may not see is missing: ST_NOT_FOUND. */
+ * the teams of the owner may do. A token of a run reads and writes the state of its workspace, and
+ * reads the states that other workspaces share with it. A token of an agent pool is one of workers,
+ * and unknown everywhere else. What a sender may not see is missing: ST_NOT_FOUND. */
 #ifndef HOLDFAST_API_PLATFORM_PLATFORM_WHO_H
 #define HOLDFAST_API_PLATFORM_PLATFORM_WHO_H
 
@@ -10,12 +12,14 @@
 #define PLATFORM_ROOT_USER "user-root" /* the owner of a root token of the secrets service */
 #define PLATFORM_OWNERS "owners"       /* the team whose members may do everything */
 
-enum platform_owner { PLATFORM_USER, PLATFORM_TEAM, PLATFORM_ORGANIZATION };
+enum platform_owner { PLATFORM_USER, PLATFORM_TEAM, PLATFORM_ORGANIZATION, PLATFORM_RUN };
 
 struct platform_who {
     enum platform_owner owner;
     const char *id;
-    const char *org;             /* id of the organization of a team or organization; else "" */
+    const char *org; /* id of the organization of a team, organization or run; else "" */
+    const char *ws;  /* id of the workspace of a run; else "" */
+    bool writes;     /* of a run: it may write the state */
     struct platform_object user; /* of a user */
     bool site_admin;
     const char *const *teams; /* ids of teams in the organization that was asked last */
@@ -33,6 +37,8 @@ enum platform_org_right {
     PLATFORM_ORG_MANAGE_TEAMS = 1 << 6,
     PLATFORM_ORG_MANAGE_PROJECTS = 1 << 7,
     PLATFORM_ORG_ALL = (1 << 8) - 1,
+    /* Of the token of a run: find workspaces by name, read entitlements. */
+    PLATFORM_ORG_OF_RUN = 1 << 8,
 };
 
 /* Rights in a workspace. */
@@ -54,6 +60,8 @@ enum platform_ws_right {
 /* The owner of the request's token. ST_UNAUTHENTICATED: there is none, its owner was deleted, or
  * the user is suspended. */
 NODISCARD enum status platform_who(struct req *req, struct platform_who *ret_who);
+/* The agent pool of the request's token. ST_UNAUTHENTICATED: the token is another one. */
+NODISCARD enum status platform_who_pool(struct req *req, struct platform_object *ret_pool);
 /* As platform_who, for site administrators alone. ST_NOT_FOUND: another sender. */
 NODISCARD enum status platform_who_admin(struct req *req, struct platform_who *ret_who);
 

@@ -3,6 +3,7 @@
 #include "api/platform/platform_kinds.h"
 #include "api/platform/platform_lock.h"
 #include "api/platform/platform_rows.h"
+#include "api/platform/platform_run.h"
 
 #define TYPE "workspaces"
 
@@ -136,8 +137,11 @@ static enum status show_ws_relations(struct platform_view *view,
     TRY(platform_object_load(view->req->txn, "organizations", object->parent, &org));
     platform_put_one(view, "organization", "organizations", org.name);
     platform_put_one(view, "project", "projects", platform_text(object->links, "project"));
-    platform_put_one(view, "current-run", "runs", "");
-    platform_put_one(view, "current-configuration-version", "configuration-versions", "");
+    platform_put_one(view, "current-run", "runs", platform_text(object->links, "current-run"));
+    platform_put_one(view, "current-configuration-version", "configuration-versions",
+                     platform_text(object->links, "current-config"));
+    platform_put_one(view, "agent-pool", "agent-pools",
+                     platform_text(object->links, "agent-pool"));
     platform_put_one(view, "current-state-version", "state-versions",
                      platform_text(object->links, "current-state"));
     platform_put_one(view, "locked-by", platform_text(object->links, "locked-type"),
@@ -153,12 +157,56 @@ static enum status include_org(struct platform_view *view, const struct platform
     return platform_view_add(view, &platform_org, &shown);
 }
 
-/* Other runs and configurations are not built: the relationships are null. */
+/* Parts that no workspace has: the relationship is null. */
 static enum status include_nothing(struct platform_view *view, const struct platform_object *object)
 {
     (void)view;
     (void)object;
     return ST_OK;
+}
+
+static enum status include_linked(struct platform_view *view, const char *id,
+                                  const struct platform_resource *resource)
+{
+    struct platform_object object;
+    enum status st = platform_object_load(view->req->txn, resource->kind->type, id, &object);
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_OK : st;
+    return platform_view_add(view, resource, &object);
+}
+
+static enum status include_run(struct platform_view *view, const struct platform_object *object)
+{
+    return include_linked(view, platform_text(object->links, "current-run"), &platform_run);
+}
+
+static enum status include_of_run(struct platform_view *view, const struct platform_object *object,
+                                  const char *link, const struct platform_resource *resource)
+{
+    struct platform_object run;
+    enum status st = platform_object_load(view->req->txn, "runs",
+                                          platform_text(object->links, "current-run"), &run);
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_OK : st;
+    return include_linked(view, platform_text(run.links, link), resource);
+}
+
+static enum status include_run_plan(struct platform_view *view,
+                                    const struct platform_object *object)
+{
+    return include_of_run(view, object, "plan", &platform_plan);
+}
+
+static enum status include_run_config(struct platform_view *view,
+                                      const struct platform_object *object)
+{
+    return include_of_run(view, object, "cv", &platform_config_version);
+}
+
+static enum status include_config(struct platform_view *view, const struct platform_object *object)
+{
+    return include_linked(view, platform_text(object->links, "current-config"),
+                          &platform_config_version);
 }
 
 static enum status include_state(struct platform_view *view, const struct platform_object *object)
@@ -174,6 +222,8 @@ static enum status include_locker(struct platform_view *view, const struct platf
 {
     struct platform_object locker;
     const char *id = platform_text(object->links, "locked-by");
+    if (strcmp(platform_text(object->links, "locked-type"), "runs") == 0)
+        return include_linked(view, id, &platform_run);
     bool user = strcmp(platform_text(object->links, "locked-type"), "users") == 0;
     enum status st = user ? platform_user_load(view->req->txn, id, &locker)
                           : platform_object_load(view->req->txn, "teams", id, &locker);
@@ -220,10 +270,10 @@ static const struct platform_include ws_includes[] = {
     {"outputs", include_outputs},
     {"locked_by", include_locker},
     {"current_state_version", include_state},
-    {"current_run", include_nothing},
-    {"current_run.plan", include_nothing},
-    {"current_run.configuration_version", include_nothing},
-    {"current_configuration_version", include_nothing},
+    {"current_run", include_run},
+    {"current_run.plan", include_run_plan},
+    {"current_run.configuration_version", include_run_config},
+    {"current_configuration_version", include_config},
     {"current_configuration_version.ingress_attributes", include_nothing},
     {"readme", include_nothing},
     {"project", include_nothing},
@@ -261,6 +311,28 @@ static enum status add_tags(struct req *req, const struct text_value *list,
                : req_fail(req, ST_REFUSED, "/data: at most %d tags are allowed", TAGS_MAX);
 }
 
+/* The agent pool, which mode "agent" needs: an attribute or a relationship. */
+static enum status apply_pool(struct req *req, const struct platform_input *input,
+                              const struct platform_object *org, struct platform_object *ws)
+{
+    struct platform_object pool;
+    const char *id = platform_text(input->attributes, "agent-pool-id");
+    if (id[0] == '\0')
+        id = platform_input_related_id(input, "agent-pool");
+    if (id[0] != '\0') {
+        enum status st = platform_object_load(req->txn, "agent-pools", id, &pool);
+        if (st == ST_NOT_FOUND || (st == ST_OK && strcmp(pool.parent, org->id) != 0))
+            return platform_refuse(req, "agent-pool-id",
+                                   "The provided agent pool does not exist");
+        TRY(st);
+        TRY(platform_set_text(req->arena, ws->links, "agent-pool", pool.id));
+    }
+    bool agent = strcmp(platform_text(ws->attrs, "execution-mode"), "agent") == 0;
+    if (agent && platform_text(ws->links, "agent-pool")[0] == '\0')
+        return platform_refuse(req, "agent-pool-id", "is required with execution-mode agent");
+    return agent ? ST_OK : platform_set_text(req->arena, ws->links, "agent-pool", "");
+}
+
 /* Attributes that depend on others, and relationships. */
 static enum status apply_more(struct req *req, const struct platform_input *input,
                               const struct platform_object *org, struct platform_object *ws)
@@ -273,8 +345,7 @@ static enum status apply_more(struct req *req, const struct platform_input *inpu
         (mode == NULL || mode->kind == TEXT_NULL))
         TRY(platform_set_text(req->arena, ws->attrs, "execution-mode",
                               operations->truth ? "remote" : "local"));
-    if (strcmp(platform_text(ws->attrs, "execution-mode"), "agent") == 0)
-        return platform_refuse(req, "execution-mode", "there are no agent pools");
+    TRY(apply_pool(req, input, org, ws));
     if (project_id[0] != '\0') {
         enum status st = platform_object_load(req->txn, "projects", project_id, &project);
         if (st == ST_NOT_FOUND || (st == ST_OK && strcmp(project.parent, org->id) != 0))
@@ -359,13 +430,26 @@ static bool is_searched(const struct req *req, const struct platform_object *ws)
 {
     const char *wildcard = platform_parameter(req, "search[wildcard-name]");
     const char *project = platform_parameter(req, "filter[project][id]");
-    const char *status = platform_parameter(req, "filter[current-run][status]");
     return strstr(ws->name, platform_parameter(req, "search[name]")) != NULL &&
            has_tags(ws, platform_parameter(req, "search[tags]"), true) &&
            has_tags(ws, platform_parameter(req, "search[exclude-tags]"), false) &&
            (wildcard[0] == '\0' || fits_wildcard(ws->name, wildcard)) &&
-           (project[0] == '\0' || strcmp(platform_text(ws->links, "project"), project) == 0) &&
-           status[0] == '\0';
+           (project[0] == '\0' || strcmp(platform_text(ws->links, "project"), project) == 0);
+}
+
+/* Whether the current run of a workspace has the status that the client asks for. */
+static enum status fits_run(struct req *req, const struct platform_object *ws, bool *ret_fits)
+{
+    struct platform_object run;
+    const char *status = platform_parameter(req, "filter[current-run][status]");
+    *ret_fits = status[0] == '\0';
+    if (*ret_fits)
+        return ST_OK;
+    enum status st =
+        platform_object_load(req->txn, "runs", platform_text(ws->links, "current-run"), &run);
+    if (st == ST_OK)
+        *ret_fits = strcmp(platform_text(run.attrs, "status"), status) == 0;
+    return st == ST_NOT_FOUND ? ST_OK : st;
 }
 
 static enum status ws_list(struct req *req)
@@ -380,8 +464,10 @@ static enum status ws_list(struct req *req)
     TRY(platform_object_children(req->txn, place.org.id, TYPE, &all));
     for (size_t i = 0; i < all.n; i++) {
         place.ws = all.items[i];
+        bool fits;
         TRY(platform_ws_rights(req, &who, &place));
-        if ((place.rights & PLATFORM_WS_SEE) != 0 && is_searched(req, &place.ws))
+        TRY(fits_run(req, &place.ws, &fits));
+        if ((place.rights & PLATFORM_WS_SEE) != 0 && is_searched(req, &place.ws) && fits)
             all.items[n++] = place.ws;
     }
     all.n = n;
@@ -404,7 +490,8 @@ static enum status find_ws(struct req *req, struct platform_who *who, unsigned r
     TRY(platform_who(req, who));
     if (named) {
         struct platform_object org, ws;
-        TRY(platform_org_find(req, who, req_param(req, "org"), PLATFORM_ORG_SEE, &org));
+        TRY(platform_org_find(req, who, req_param(req, "org"),
+                              PLATFORM_ORG_SEE | PLATFORM_ORG_OF_RUN, &org));
         TRY(platform_object_named(req->txn, org.id, TYPE, req_param(req, "name"), &ws));
         id = ws.id;
     }

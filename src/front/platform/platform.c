@@ -3,6 +3,7 @@
 #include "front/platform/platform_docs.h"
 #include "router/header.h"
 #include "router/request/body.h"
+#include "text/duration.h"
 
 #include <stdio.h>
 
@@ -11,6 +12,10 @@
 #define MEDIA_TYPE "application/vnd.api+json"
 #define POINTER "/data"
 #define SIGNED "blobs/"
+#define LOGS "logs/" /* signed too */
+#define WORKER "worker/"
+
+enum { WAIT_S_DEFAULT = 30, WAIT_S_MAX = 300 };
 
 /* Requests */
 
@@ -21,10 +26,32 @@ static enum status read_headers(struct req *req, const struct router_request *re
     return ST_OK;
 }
 
+/* A parameter of the query; empty: absent. */
+static struct bytes query_text(const struct req *req, const char *name)
+{
+    const struct text_value *v = text_get(req->query, name);
+    return v != NULL && v->kind == TEXT_STRING ? v->text : (struct bytes){0};
+}
+
+/* Workers wait for jobs: `index` of the result that they have, and how long they wait. */
+static enum status read_wait(struct req *req)
+{
+    struct bytes index = query_text(req, "index"), wait = query_text(req, "wait");
+    int64_t n = 0, wait_s = WAIT_S_DEFAULT;
+    if (index.len != 0 && (text_int_parse(index, &n) != ST_OK || n < 0))
+        return req_fail(req, ST_INVALID, "index: a whole number is expected");
+    if (wait.len != 0 && (text_seconds_parse(wait, &wait_s) != ST_OK || wait_s < 0))
+        return req_fail(req, ST_INVALID, "wait: a duration as 30s is expected");
+    req->block.index = (uint64_t)n;
+    req->block.wait_ms = (uint32_t)MIN(MAX(wait_s, INT64_C(1)), (int64_t)WAIT_S_MAX) * 1000;
+    return ST_OK;
+}
+
 static enum status read_method(struct req *req, const struct router_request *request)
 {
     req->method = request->method;
-    return ST_OK;
+    bool worker = bytes_has_prefix(req->path, BYTES(WORKER)) && req->method == METHOD_GET;
+    return worker ? read_wait(req) : ST_OK;
 }
 
 /* The platform has organizations; the header for namespaces means nothing to it. */
@@ -190,7 +217,7 @@ static void tell_platform(const struct req *req, const struct router_request *re
     (void)reply_add_header(reply, req->arena, BYTES("TFP-API-Version"), BYTES(API_VERSION));
     (void)reply_add_header(reply, req->arena, BYTES("X-TFE-Version"), BYTES(RELEASE));
     (void)reply_add_header(reply, req->arena, BYTES("Cache-Control"), BYTES("no-store"));
-    if (bytes_has_prefix(req->path, BYTES(SIGNED)))
+    if (bytes_has_prefix(req->path, BYTES(SIGNED)) || bytes_has_prefix(req->path, BYTES(LOGS)))
         (void)reply_add_header(reply, req->arena, BYTES("Referrer-Policy"), BYTES("no-referrer"));
 }
 
