@@ -92,8 +92,8 @@ def test_a_run_is_planned_applied_and_leaves_nothing(script):
 
 
 def test_lost_replies_do_nothing_twice(script):
-    script.start_worker()
     script.drop = ["register", "claim", "claim", "log", "files", "end"]
+    script.start_worker()
     plan = script.run("plan", {"main.tf": ONE})
     assert plan.claims == 3 and plan.end["status"] == "finished" and plan.text.count("Plan: 1 to add") == 1
     await_that(lambda: len(plan.ends) == 2)
