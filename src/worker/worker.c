@@ -219,7 +219,7 @@ static bool insist_on_registering(void)
 
 /* Heartbeats */
 
-static void worker_beat(const char *status)
+static void worker_heartbeat(const char *status)
 {
     CLEANUP(buf_done) struct buf body = {0}, reply = {0};
     char path[256];
@@ -239,7 +239,7 @@ static void *beat_run(void *unused)
 {
     (void)unused;
     while (!worker.over) {
-        worker_beat(worker.busy ? "busy" : "idle");
+        worker_heartbeat(worker.busy ? "busy" : "idle");
         for (int64_t i = 0; i < worker.heartbeat_s * 5 && !worker.over; i++)
             client_sleep_ms(200);
     }
@@ -356,7 +356,7 @@ int worker_run(const char *path)
     bool good = worker_loop();
     worker.over = true;
     (void)pthread_join(beats, NULL); /* a thread of ours */
-    worker_beat("exited");
+    worker_heartbeat("exited");
     worker_say("ends");
     arena_done(&worker.arena);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -185,7 +185,7 @@ static enum status put_in_work(struct job *job, const char *name, struct bytes t
     return job_write(path, text, &job->why);
 }
 
-static enum status put_state(struct job *job)
+static enum status write_state(struct job *job)
 {
     const struct text_value *state = text_get(job->spec, "state");
     uint8_t md5[CRYPTO_MD5_BYTES];
@@ -308,7 +308,7 @@ enum status job_prepare(struct job *job)
 {
     static enum status (*const steps[])(struct job *) = {
         make_folders, put_configuration, find_work,      remove_strangers, put_override,
-        put_state,    put_variables,     put_cli_config, make_env};
+        write_state,  put_variables,     put_cli_config, make_env};
     for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
         if (job_must_stop(job))
             return ST_CLOSED;

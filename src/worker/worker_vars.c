@@ -214,8 +214,8 @@ static bool is_overruled(const struct text_value *variable)
     return false;
 }
 
-static enum status put_variable(const struct text_value *variable, struct buf *out,
-                                struct reason *why)
+static enum status write_variable(const struct text_value *variable, struct buf *out,
+                                  struct reason *why)
 {
     struct bytes key = member_bytes(variable, "key"), value = member_bytes(variable, "value");
     struct reason wrong = {{0}};
@@ -253,7 +253,7 @@ enum status worker_variables_file(const struct text_value *variables, struct buf
     }
     TEXT_FOR (variable, variables)
         if (is_category(variable, "terraform") && !is_overruled(variable))
-            TRY(put_variable(variable, out, why));
+            TRY(write_variable(variable, out, why));
     return buf_status(out);
 }
 
