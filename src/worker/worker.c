@@ -56,6 +56,10 @@ static enum status check_config(struct reason *why)
             wrong = "servers: each begins with https://";
     if (wrong == NULL && c->data_dir[0] != '/')
         wrong = "data_dir: an absolute path is expected";
+    if (wrong == NULL && c->ca_file[0] != '\0' && c->ca_file[0] != '/')
+        wrong = "ca_file: an absolute path is expected";
+    if (wrong == NULL && c->plugin_cache_dir[0] != '\0' && c->plugin_cache_dir[0] != '/')
+        wrong = "plugin_cache_dir: an absolute path is expected";
     if (wrong == NULL && !c->unsandboxed)
         wrong = "no sandbox is built yet: providers are programs of strangers, and would run with "
                 "all that this user may do. `unsandboxed = true` accepts that";

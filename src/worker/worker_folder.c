@@ -274,6 +274,9 @@ static enum status make_env(struct job *job)
     TRY(set_path(&env, job, "HOME", "home"));
     TRY(set_path(&env, job, "TMPDIR", "tmp"));
     TRY(set_path(&env, job, "TF_CLI_CONFIG_FILE", "cli.tfrc"));
+    /* beside the authorities of the system: for configurations that read states of our servers */
+    if (worker.config.ca_file[0] != '\0')
+        TRY(worker_env_set(&env, "SSL_CERT_FILE", worker.config.ca_file));
     TRY(worker_env_set(&env, "TF_IN_AUTOMATION", "1"));
     TRY(worker_env_set(&env, "TF_INPUT", "0"));
     TRY(worker_env_set(&env, "CHECKPOINT_DISABLE", "1"));

@@ -23,7 +23,7 @@ class WorkerCluster(PlatformCluster):
 
     def __enter__(self):
         made = super().__enter__()
-        made.worker = Worker(made.dir, [node.url for node in made.nodes], made.dir / "tls" / "tls-ca.pem",
+        made.worker = Worker(made.dir, [f"https://localhost:{node.client_port}" for node in made.nodes], made.dir / "tls" / "tls-ca.pem",
                              made.pool_token("apool-default")).start()
         return made
 
@@ -155,6 +155,64 @@ def test_terraform_plans_applies_shows_and_destroys(cluster, project):
     serial, version = cluster.current_state(project.name)
     assert serial > before and version["attributes"]["resources"] == []
     assert json.loads(project.run("output", "-json")) == {}
+
+
+def test_a_saved_plan_is_applied_later_and_once(cluster, project):
+    project.run("init")
+    project.run("plan", "-out=saved.plan")
+    (run,) = cluster.runs(project.name, "save_plan,plan_and_apply")
+    assert run["attributes"]["status"] == "planned_and_saved" and project.lines() == []
+    assert cluster.workspace(project.name)["attributes"]["locked"] is False
+    out = project.run("apply", "saved.plan")
+    assert "1 added, 0 changed, 0 destroyed" in out and project.lines() == ["one"]
+    project.run("apply", "saved.plan", code=1)
+    assert project.lines() == ["one"]
+
+
+def test_ctrl_c_cancels_the_run(cluster, project):
+    project.write("one", '''
+resource "terraform_data" "slow" {
+  depends_on = [terraform_data.a]
+  provisioner "local-exec" {
+    command = "touch OUTSIDE.slow; while :; do sleep 0.1; done"
+  }
+}'''.replace("OUTSIDE", str(project.outside)))
+    project.run("init")
+    process = project.start("apply", "-auto-approve")
+    await_that(pathlib.Path(f"{project.outside}.slow").exists)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode != 0, out
+    (run,) = cluster.runs(project.name)
+    await_status(cluster, run["id"], "canceled")
+    assert cluster.workspace(project.name)["attributes"]["locked"] is False and project.lines() == ["one"]
+    _, version = cluster.current_state(project.name)
+    assert "terraform_data" in json.dumps(version["attributes"]["resources"])
+
+
+def test_a_run_reads_the_outputs_of_a_workspace_that_shares_its_state(cluster, project, tmp_path):
+    project.run("init")
+    project.run("apply", "-auto-approve")
+    first = cluster.workspace(project.name)
+    reader = new_workspace(cluster, "reader")
+    files = {"main.tf": '''
+data "terraform_remote_state" "first" {
+  backend = "remote"
+  config = {
+    hostname     = "HOST"
+    organization = "acme"
+    workspaces   = { name = "NAME" }
+  }
+}
+output "read" {
+  value = data.terraform_remote_state.first.outputs.o
+}'''.replace("HOST", project.host).replace("NAME", project.name)}
+    refused = apply_by_api(cluster, reader, files)
+    await_status(cluster, refused, "errored")
+    cluster.ask("PATCH", f"workspaces/{first['id']}", make("workspaces", **{"global-remote-state": True}))
+    await_status(cluster, apply_by_api(cluster, reader, files), "applied")
+    outputs = cluster.ask("GET", f"workspaces/{cluster.workspace(reader)['id']}/current-state-version-outputs")["data"]
+    assert outputs[0]["attributes"]["value"] == "one"
 
 
 def test_a_failed_apply_keeps_its_state_and_unlocks(cluster, project):

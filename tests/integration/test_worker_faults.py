@@ -180,6 +180,22 @@ def test_a_hostile_configuration_is_refused_with_the_reason(script, files, reaso
     await_that(lambda: worker.jobs() == [])
 
 
+def test_a_full_disk_ends_the_run_with_the_reason(script):
+    worker = script.start_worker()
+    worker.end()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "tmpfs", str(worker.data)], check=True)
+    try:
+        worker.start()
+        job = script.run("plan", {"main.tf": ONE, "large": b"x" * (4 << 20)})
+        assert job.end["status"] == "errored" and "no space left" in job.end["message"].lower()
+        await_that(lambda: worker.jobs() == [])
+        assert script.run("plan", {"main.tf": ONE}).end["status"] == "finished"
+        worker.end()
+    finally:
+        worker.kill()
+        subprocess.run(["umount", str(worker.data)], check=True)
+
+
 def test_a_million_files_are_refused(script):
     worker = script.start_worker()
     out = io.BytesIO()
@@ -414,6 +430,49 @@ output "o" {
     assert after == {"open": "seen", "hidden": "(sensitive value)"}
     assert redacted["provider_schemas"] and redacted["output_changes"]["o"]["after_sensitive"]
     assert json.loads(job.files["json-schema"])["provider_schemas"]
+
+
+NO_THREAD = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *ctx)
+{
+    static int n;
+    int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) = dlsym(RTLD_NEXT, "pthread_create");
+    if (__atomic_add_fetch(&n, 1, __ATOMIC_SEQ_CST) == atoi(getenv("NO_THREAD")))
+        return EAGAIN;
+    return real(thread, attr, run, ctx);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def no_thread(tmp_path_factory):
+    """A library with which the N-th start of a thread fails."""
+    dir = tmp_path_factory.mktemp("preload")
+    (dir / "no_thread.c").write_text(NO_THREAD)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", dir / "no_thread.so", dir / "no_thread.c", "-ldl"], check=True)
+    return str(dir / "no_thread.so")
+
+
+@pytest.mark.parametrize("number", [2, 3])  # that of the lease, that of the log
+def test_a_job_whose_thread_cannot_start_ends_with_the_reason(script, no_thread, number):
+    worker = script.start_worker(env={"LD_PRELOAD": no_thread, "NO_THREAD": str(number)})
+    job = script.run("plan", {"main.tf": ONE})
+    assert job.end["status"] == "errored" and "cannot start a thread" in job.end["message"]
+    await_that(lambda: worker.jobs() == [])
+    assert script.run("plan", {"main.tf": ONE}).end["status"] == "finished"
+
+
+def test_a_worker_without_a_thread_for_its_heartbeats_ends(script, no_thread):
+    worker = script.start_worker()
+    worker.end()
+    worker.start(env={"LD_PRELOAD": no_thread, "NO_THREAD": "1"}, wait=False)
+    assert worker.process.wait(PATIENCE_S) == 1 and "no room for a thread" in worker.log_text()
 
 
 @pytest.mark.parametrize("change,reason", [
