@@ -181,11 +181,11 @@ class PlatformCluster(Cluster):
     recorded = False  # Contract judges its calls
     furnished = True
 
-    def __init__(self, size=3):
+    def __init__(self, size=3, **platform):
         self.receiver, self.mailbox = Receiver(), Mailbox()
         super().__init__(size, config=merged(STEADY, {
             "outgoing": {"allow": ["127.0.0.1/32"]},
-            "platform": {"sms_base_url": self.receiver.url},
+            "platform": {"sms_base_url": self.receiver.url, **platform},
         }))
 
     def __enter__(self):

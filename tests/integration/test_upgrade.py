@@ -11,7 +11,7 @@ from activation import become_primary, enable, make_token, status
 from cluster import HOLDFAST, PATIENCE_S, STEADY, TOP, Recoverable
 from writers import SEED, Repeater
 
-LEVEL = 5  # feature level of this build
+LEVEL = 6  # feature level of this build
 WRITERS = 4
 WRITES_BETWEEN = 20  # acknowledged to each writer before the next node stops
 MOVING = ("kv?list=true", "kv?scan=true",  # the writers write there

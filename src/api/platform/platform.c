@@ -1,8 +1,5 @@
 /* The module and its tables. */
 #include "api/platform/platform.h"
-#include "api/platform/platform_object.h"
-#include "api/platform/platform_oidc.h"
-#include "api/platform/platform_outbox.h"
 #include "front/platform/platform.h"
 #include "state/blob.h"
 

@@ -12,11 +12,23 @@ struct platform_config {
     const char *url;          /* of this server as clients know it; "": as their requests name it */
     const char *sms_base_url; /* of the SMS provider */
     uint64_t blob_bytes_max, blob_bytes_total_max, log_bytes_max;
+    int64_t run_lease_s;
 };
 /* platform_config.c */
 extern const struct config_block platform_block;
 void platform_configure(const void *fields);
 const struct platform_config *platform_config(void);
+
+/* Duties: delete what is below deleted resources, a little of it; end the runs whose lease ended,
+ * and those that were under way when the state was restored. */
+NODISCARD enum status platform_sweep(struct state_txn *txn, int64_t now_ms);
+NODISCARD enum status platform_leases_end(struct state_txn *txn, int64_t now_ms);
+NODISCARD enum status platform_runs_restored(struct state_txn *txn, int64_t now_ms);
+/* The service that makes and deletes the signing keys that are due. */
+void platform_oidc_run(struct service *service);
+/* The service that sends the rows of the outbox (platform_outbox.h), and its metrics. */
+void platform_outbox_run(struct service *service);
+void platform_outbox_metrics(struct metric_out *out);
 
 /* Tables; the paths are below the root of the dialect. */
 extern const struct route_table platform_account_table, platform_org_table, platform_token_table,

@@ -8,11 +8,14 @@ static const struct field block_fields[] = {
     FIELD(struct platform_config, sms_base_url, STRING, .preset = "",
           .help = "URL of the SMS provider; empty: no SMS is sent."),
     FIELD(struct platform_config, blob_bytes_max, SIZE, .preset = "64MiB",
-          .help = "Most bytes of one state."),
+          .help = "Most bytes of one state, configuration or file of a plan."),
     FIELD(struct platform_config, blob_bytes_total_max, SIZE, .preset = "1GiB",
-          .help = "Most bytes of all states."),
+          .help = "Most bytes of all of them."),
     FIELD(struct platform_config, log_bytes_max, SIZE, .preset = "32MiB",
           .help = "Most bytes of the log of one plan or apply; what is beyond is cut."),
+    FIELD_NAMED(
+        "run_lease", struct platform_config, run_lease_s, DURATION, .preset = "60s",
+        .help = "How long a plan or apply waits for a word of its worker before it is errored."),
 };
 static const struct schema block_schema = SCHEMA(struct platform_config, block_fields);
 
@@ -34,6 +37,8 @@ static const char *check_platform_block(const void *fields)
         return "blob_bytes_max: 1 to 256 MiB are expected";
     if (block->log_bytes_max < 64 * 1024 || block->log_bytes_max > UINT64_C(1) << 30)
         return "log_bytes_max: 64 KiB to 1 GiB are expected";
+    if (block->run_lease_s < 5 || block->run_lease_s > 3600)
+        return "run_lease: 5s to 1h is expected";
     return NULL;
 }
 
@@ -43,7 +48,8 @@ static const struct platform_config presets = {.url = "",
                                                .sms_base_url = "",
                                                .blob_bytes_max = UINT64_C(64) << 20,
                                                .blob_bytes_total_max = UINT64_C(1) << 30,
-                                               .log_bytes_max = UINT64_C(32) << 20};
+                                               .log_bytes_max = UINT64_C(32) << 20,
+                                               .run_lease_s = 60};
 static const struct platform_config *configured = &presets; /* set before threads start */
 
 void platform_configure(const void *fields)

@@ -13,10 +13,7 @@ static const struct platform_attr config_attrs[] = {
     {.name = "speculative", .value = PLATFORM_FLAG, .preset = "false"},
     {.name = "provisional", .value = PLATFORM_FLAG, .preset = "false"},
     {.name = "status", .traits = PLATFORM_SHOWN, .preset = "\"pending\""},
-    {.name = "status-timestamps",
-     .value = PLATFORM_ANY,
-     .traits = PLATFORM_SHOWN,
-     .preset = "{}"},
+    {.name = "status-timestamps", .value = PLATFORM_ANY, .traits = PLATFORM_SHOWN, .preset = "{}"},
     {.name = "source", .traits = PLATFORM_SHOWN, .preset = "\"tfe-api\""},
     {.name = "error", .traits = PLATFORM_SHOWN},
     {.name = "error-message", .traits = PLATFORM_SHOWN},
@@ -54,8 +51,7 @@ static enum status show_config_relations(struct platform_view *view,
 }
 
 /* There is no version control: the relationship is null. */
-static enum status include_ingress(struct platform_view *view,
-                                   const struct platform_object *object)
+static enum status include_ingress(struct platform_view *view, const struct platform_object *object)
 {
     (void)view;
     (void)object;
@@ -194,8 +190,8 @@ static enum status is_used(struct req *req, const struct platform_object *config
     struct platform_object run;
     const char *id = platform_text(config->links, "run"); /* the latest */
     *ret_used = false;
-    enum status st = id[0] != '\0' ? platform_object_load(req->txn, "runs", id, &run)
-                                   : ST_NOT_FOUND;
+    enum status st =
+        id[0] != '\0' ? platform_object_load(req->txn, "runs", id, &run) : ST_NOT_FOUND;
     if (st == ST_OK)
         *ret_used = !run_state_of(platform_run_status(&run))->final;
     return st == ST_NOT_FOUND ? ST_OK : st;
@@ -290,18 +286,15 @@ enum status platform_config_newest(struct state_txn *txn, const struct platform_
     return is_status(ret_config, "uploaded") ? ST_OK : ST_NOT_FOUND;
 }
 
-static const struct platform_row
-    listed = {&platform_config_kind, PLATFORM_LIST, "workspace: see", false, false},
-    shown = {&platform_config_kind, PLATFORM_ONE, "workspace: see", false, false},
-    made = {&platform_config_kind, PLATFORM_ONE, "workspace: plan", true, true},
-    read_whole = {NULL, PLATFORM_NOTHING, "workspace: see", false, false},
-    acted = {NULL, PLATFORM_NOTHING, "workspace: apply", false, false};
-
-#define DOWNLOAD(path_, help_)                                                            \
-    {                                                                                     \
-        .method = METHOD_GET, .path = (path_), .handler = config_download,                \
-        .who = WHO_ANY_TOKEN, .of_dialect = &read_whole, .shape = "bytes", .help = (help_) \
-    }
+static const struct platform_row listed = {&platform_config_kind, PLATFORM_LIST, "workspace: see",
+                                           false, false},
+                                 shown = {&platform_config_kind, PLATFORM_ONE, "workspace: see",
+                                          false, false},
+                                 made = {&platform_config_kind, PLATFORM_ONE, "workspace: plan",
+                                         true, true},
+                                 read_whole = {NULL, PLATFORM_NOTHING, "workspace: see", false,
+                                               false},
+                                 acted = {NULL, PLATFORM_NOTHING, "workspace: apply", false, false};
 
 static const struct route config_routes[] = {
     PLATFORM_RUN_MAKE("workspaces/:ws/" TYPE, config_create, made,
@@ -311,8 +304,10 @@ static const struct route config_routes[] = {
     PLATFORM_GET(TYPE "/:id", config_read, shown, "A configuration version."),
     PLATFORM_GET("runs/:id/configuration-version", config_read, shown,
                  "The configuration version of a run."),
-    DOWNLOAD(TYPE "/:id/download", "The archive as it was uploaded."),
-    DOWNLOAD("runs/:id/configuration-version/download", "The archive of a run."),
+    PLATFORM_RAW(TYPE "/:id/download", config_download, WHO_ANY_TOKEN, &read_whole,
+                 .help = "The archive as it was uploaded."),
+    PLATFORM_RAW("runs/:id/configuration-version/download", config_download, WHO_ANY_TOKEN,
+                 &read_whole, .help = "The archive of a run."),
     PLATFORM_RUN_ACT(POST, TYPE "/:id/actions/archive", config_archive, acted, .statuses = "202",
                      .help = "Delete the archive of a configuration version, and keep the rest."),
     {.method = METHOD_PUT,
@@ -326,11 +321,7 @@ static const struct route config_routes[] = {
      .flags = ROUTE_LONG,
      .feature = PLATFORM_RUNS_FEATURE,
      .help = "Upload the archive of a configuration version; the URL is signed."},
-    {.method = METHOD_GET,
-     .path = "blobs/:id/configuration",
-     .handler = blob_download,
-     .who = WHO_ANYONE,
-     .shape = "bytes",
-     .help = "The archive of a configuration version; the URL is signed."},
+    PLATFORM_RAW("blobs/:id/configuration", blob_download, WHO_ANYONE, NULL,
+                 .help = "The archive of a configuration version; the URL is signed."),
 };
 const struct route_table platform_config_table = {config_routes, ARRAY_LEN(config_routes)};

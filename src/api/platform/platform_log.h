@@ -1,7 +1,8 @@
 /* The logs of plans and applies: bytes that grow, read at any offset while they do.
  *
- *   s/platform/log/ID/at/OFFSET   a piece, at most PLATFORM_LOG_PIECE bytes; OFFSET in 12 hex digits
- *   s/platform/log/ID/mark        how long the log is, where its last piece begins, whether it ended
+ *   s/platform/log/ID/at/OFFSET   a piece, at most PLATFORM_LOG_PIECE bytes; OFFSET in 12 hex
+ * digits s/platform/log/ID/mark        how long the log is, where its last piece begins, whether it
+ * ended
  *
  * A worker appends at an offset. A reader sees one byte 0x02, the bytes of the worker, and one byte
  * 0x03 once the log has ended: its offsets count the first byte too. Source: spec/platform.md 2.8.

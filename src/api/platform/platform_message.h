@@ -13,7 +13,7 @@ enum platform_form platform_form_of(const char *destination_type);
 void platform_message_verify(enum platform_form form, const char *id, const char *name,
                              struct buf *out);
 
-/* What is told about a run. Texts are borrowed, never NULL. */
+/* A message about a run. Texts are borrowed, never NULL. */
 struct platform_message {
     const char *config_id;
     const char *run_url, *run_id, *run_message, *run_created_by; /* "": the system */

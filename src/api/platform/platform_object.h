@@ -75,9 +75,6 @@ NODISCARD enum status platform_object_children(struct state_txn *txn, const char
 NODISCARD enum status platform_object_count(struct state_txn *txn, const char *parent,
                                             const char *type, size_t *ret_n);
 
-/* Duty: delete what is below deleted resources, a little of it. */
-NODISCARD enum status platform_sweep(struct state_txn *txn, int64_t now_ms);
-
 /* Whether a text may be an id or a unique name, as a part of a key. */
 bool platform_is_id(struct bytes text);
 

@@ -7,12 +7,12 @@
  * type "settings" has the times of the last rotation and of the last trim, by cluster time: each
  * act resets its own time. A service makes the keys that are due; RSA keys are made on its thread,
  * or in the step outside of a request, never on a loop. */
-#include "api/platform/platform_oidc.h"
 #include "api/platform/platform.h"
 #include "api/platform/platform_kinds.h"
 #include "api/platform/platform_rows.h"
 #include "base/trace.h"
 #include "crypto/ssh_key.h"
+#include "node/service.h"
 #include "state/feature.h"
 #include "text/encode.h"
 #include "text/random.h"
@@ -323,6 +323,22 @@ static enum status tokens_page(struct req *req)
     return req_reply_raw(req, "text/plain; charset=utf-8", bytes_str(text));
 }
 
+/* The stable link of a run, for people: the same text for every path, as no token is asked for. */
+static enum status run_page(struct req *req)
+{
+    static const char text[] = "Show this run:\n\n"
+                               "    holdfast run show RUN_ID\n"
+                               "    holdfast run logs -follow RUN_ID\n";
+    return req_reply_raw(req, "text/plain; charset=utf-8", bytes_str(text));
+}
+
+static enum status workspace_page(struct req *req)
+{
+    static const char text[] = "Show this workspace:\n\n"
+                               "    holdfast platform workspace read ORG NAME\n";
+    return req_reply_raw(req, "text/plain; charset=utf-8", bytes_str(text));
+}
+
 static const struct platform_row acts = {NULL, PLATFORM_NOTHING, "site administrator", false,
                                          false};
 
@@ -349,5 +365,7 @@ const struct route_table platform_discovery_table = {discovery_routes, ARRAY_LEN
 
 static const struct route app_routes[] = {
     OPEN("settings/tokens", tokens_page, "How to make a token."),
+    OPEN(":org/:ws", workspace_page, "How to show a workspace."),
+    OPEN(":org/:ws/runs/:run", run_page, "How to show a run."),
 };
 const struct route_table platform_app_table = {app_routes, ARRAY_LEN(app_routes)};

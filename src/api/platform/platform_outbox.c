@@ -17,8 +17,8 @@ static const struct record_field row_fields[] = {
     RECORD_FIELD(struct platform_outbox_row, body, REST, .secret = true, .help = "what is sent"),
 };
 static const struct record outbox_record = {RECORD(struct platform_outbox_row, row_fields),
-                                            .name = "platform/outbox",
-                                            .key = PLATFORM_OUTBOX "*/", .newest = 1};
+                                            .name = "platform/outbox", .key = PLATFORM_OUTBOX "*/",
+                                            .newest = 1};
 RECORD_LISTED(outbox_record);
 
 enum status platform_outbox_load(struct state_txn *txn, struct bytes key,
@@ -43,8 +43,8 @@ enum status platform_outbox_empty(struct state_txn *txn)
 }
 
 /* Make room for one more row of a configuration. *ret_full: there is none. */
-static enum status make_room(struct state_txn *txn, const char *config, struct bytes prefix,
-                             bool *ret_full)
+static enum status make_row_room(struct state_txn *txn, const char *config, struct bytes prefix,
+                                 bool *ret_full)
 {
     struct state_iter iter;
     bool crowded = state_count(txn, BYTES(PLATFORM_OUTBOX)) >= PLATFORM_OUTBOX_TOTAL;
@@ -68,11 +68,11 @@ static enum status add_outbox_row(struct platform_flow *flow, const struct platf
     char uuid[TEXT_UUID_LEN + 1];
     bool full;
     const char *prefix = arena_format(txn->arena, PLATFORM_OUTBOX "%s/", config->id);
-    const char *key = arena_format(txn->arena, PLATFORM_OUTBOX "%s/%012" PRIx64, config->id,
-                                   (uint64_t)number);
+    const char *key =
+        arena_format(txn->arena, PLATFORM_OUTBOX "%s/%012" PRIx64, config->id, (uint64_t)number);
     if (prefix == NULL || key == NULL)
         return ST_NOMEM;
-    TRY(make_room(txn, config->id, bytes_str(prefix), &full));
+    TRY(make_row_room(txn, config->id, bytes_str(prefix), &full));
     if (full)
         return ST_OK;
     text_uuid(state_env(txn->state), uuid);
@@ -114,8 +114,8 @@ static enum status collect_facts(struct platform_flow *flow, enum run_told told,
     TRY(name_of(txn, platform_text(flow->run.links, "created-by"), &ret_facts->run_created_by));
     TRY(name_of(txn, flow->actor, &ret_facts->run_updated_by));
     const char *base = platform_text(flow->run.links, "base");
-    ret_facts->workspace_url = arena_format(txn->arena, "%s/app/%s/%s", base, org.name,
-                                            flow->ws.name);
+    ret_facts->workspace_url =
+        arena_format(txn->arena, "%s/app/%s/%s", base, org.name, flow->ws.name);
     ret_facts->run_url = arena_format(txn->arena, "%s/app/%s/%s/runs/%s", base, org.name,
                                       flow->ws.name, flow->run.id);
     return ret_facts->run_url != NULL && ret_facts->workspace_url != NULL ? ST_OK : ST_NOMEM;

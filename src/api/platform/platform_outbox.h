@@ -20,9 +20,6 @@
 
 #include "api/platform/platform_run.h"
 
-struct metric_out;
-struct service;
-
 enum {
     PLATFORM_OUTBOX_ROWS = 1000,
     PLATFORM_OUTBOX_TOTAL = 100000,
@@ -35,7 +32,7 @@ struct platform_outbox_row {
     const char *delivery; /* UUID: the same in every try */
     const char *trigger, *run;
     int64_t made_ms, due_ms;
-    uint8_t tries;     /* that failed */
+    uint8_t tries;     /* failed tries */
     struct bytes body; /* by the form of the configuration */
 };
 
@@ -51,9 +48,6 @@ NODISCARD enum status platform_outbox_put(struct state_txn *txn, struct bytes ke
 /* Prefix of all rows. */
 #define PLATFORM_OUTBOX STATE_SHARED "platform/outbox/"
 
-/* platform_outbox_send.c: the service, and its metrics. */
-void platform_outbox_run(struct service *service);
-void platform_outbox_metrics(struct metric_out *out);
 /* Count a row that was dropped because there are too many. */
 void platform_outbox_dropped(const char *config);
 

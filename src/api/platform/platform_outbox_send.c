@@ -4,6 +4,7 @@
  * that calls the receiver. The service looks for flights that landed, ends their rows in one
  * transaction, and begins further ones. A service that is asked to end waits for its flights, each
  * of which has a deadline; their rows are sent again by the next active node. */
+#include "api/platform/platform.h"
 #include "api/platform/platform_call.h"
 #include "api/platform/platform_mail.h"
 #include "api/platform/platform_message.h"
@@ -26,14 +27,14 @@ enum {
 static _Atomic uint64_t sent, failed, dropped, rows, oldest_ms;
 
 struct flight {
-    bool used, again;          /* again: an earlier try failed */
-    bool ready, landing;       /* to take off, to be ended, once the transaction is over */
-    _Atomic bool landed;       /* set by the thread, as its last touch */
+    bool used, again;    /* again: an earlier try failed */
+    bool ready, landing; /* to take off, to be ended, once the transaction is over */
+    _Atomic bool landed; /* set by the thread, as its last touch */
     pthread_t thread;
     struct arena arena;
     struct bytes key;          /* of the row */
     const char *config;        /* id */
-    const char *url, *trigger; /* what is called; what it tells */
+    const char *url, *trigger; /* of the receiver; of the row */
     bool mails;
     struct platform_call call;
     struct platform_mail mail;
@@ -185,7 +186,8 @@ static struct flight *free_flight(struct sender *sender)
     return NULL;
 }
 
-/* Copies into the flight's arena: the transaction's ends before the flight does. NULL: no memory. */
+/* Copies into the flight's arena: the transaction's ends before the flight does. NULL: no memory.
+ */
 static const char *copy_text(struct flight *flight, const char *text)
 {
     return arena_str(&flight->arena, bytes_str(text));
@@ -211,9 +213,8 @@ static enum status prepare_mail(struct state_txn *txn, const struct platform_obj
     for (size_t i = 0; i < n; i++)
         made = made && (copies[i] = copy_text(flight, to[i])) != NULL;
     const char *text = arena_str(&flight->arena, row->body);
-    const char *subject = text != NULL ? arena_str(&flight->arena,
-                                                   bytes_of(text, strcspn(text, "\r\n")))
-                                       : NULL;
+    const char *subject =
+        text != NULL ? arena_str(&flight->arena, bytes_of(text, strcspn(text, "\r\n"))) : NULL;
     flight->mailer = mailer;
     flight->mailer.host = copy_text(flight, mailer.host);
     flight->mailer.sender = copy_text(flight, mailer.sender);
@@ -253,9 +254,10 @@ static enum status prepare_call(const struct platform_object *config,
     return ST_OK;
 }
 
-/* Make the flight of a row ready. ST_NOT_FOUND: nobody wants the row any more. */
-static enum status prepare(struct state_txn *txn, struct bytes key, const char *id, int64_t now_ms,
-                           const struct platform_outbox_row *row, struct flight *flight)
+/* Make the flight of a row ready. ST_NOT_FOUND: the row is not wanted. */
+static enum status prepare_flight(struct state_txn *txn, struct bytes key, const char *id,
+                                  int64_t now_ms, const struct platform_outbox_row *row,
+                                  struct flight *flight)
 {
     struct platform_object config, ws;
     TRY(platform_object_load(txn, "notification-configurations", id, &config));
@@ -304,7 +306,7 @@ static enum status look_at(struct state_txn *txn, struct sender *sender, struct 
     if (row.due_ms > now_ms || flight == NULL ||
         (row.tries != 0 && sender->n_again >= SLOW_SENDERS))
         return ST_OK;
-    enum status st = prepare(txn, key, config, now_ms, &row, flight);
+    enum status st = prepare_flight(txn, key, config, now_ms, &row, flight);
     if (st == ST_OK) {
         flight->used = flight->ready = true;
         sender->n_used++;
@@ -315,7 +317,7 @@ static enum status look_at(struct state_txn *txn, struct sender *sender, struct 
     return st == ST_NOT_FOUND ? state_delete(txn, key) : st;
 }
 
-static enum status look(struct state_txn *txn, void *ctx, int64_t now_ms)
+static enum status look_for_rows(struct state_txn *txn, void *ctx, int64_t now_ms)
 {
     struct sender *sender = ctx;
     struct state_walk walk;
@@ -341,8 +343,7 @@ static enum status look(struct state_txn *txn, void *ctx, int64_t now_ms)
         if (config == NULL)
             return ST_NOMEM;
         if (!is_flying(sender, config)) {
-            enum status st =
-                look_at(txn, sender, bytes_of(copy, walk.key.len), config, now_ms);
+            enum status st = look_at(txn, sender, bytes_of(copy, walk.key.len), config, now_ms);
             if (st != ST_OK && st != ST_NOT_FOUND)
                 return st;
         }
@@ -356,7 +357,7 @@ static enum status look_all(struct service *service, struct sender *sender)
 {
     enum status st = ST_OK;
     if (sender->n_used < PLATFORM_OUTBOX_SENDERS)
-        st = service_transact(service, look, sender);
+        st = service_transact(service, look_for_rows, sender);
     for (size_t i = 0; i < ARRAY_LEN(sender->flights); i++)
         if (sender->flights[i].ready && st == ST_OK)
             take_off(sender, &sender->flights[i]);

@@ -8,9 +8,11 @@
 
 enum { LOG_LIMIT_MAX = 64 * 1024 };
 
-#define COUNT(name_) \
-    {.name = (name_), .value = PLATFORM_NUMBER, .traits = PLATFORM_SHOWN | PLATFORM_NULL, \
-     .preset = "0"}
+#define COUNT(name_)                                                                         \
+    {                                                                                        \
+        .name = (name_), .value = PLATFORM_NUMBER, .traits = PLATFORM_SHOWN | PLATFORM_NULL, \
+        .preset = "0"                                                                        \
+    }
 #define PHASE_STATUS                                                                  \
     {.name = "status", .traits = PLATFORM_SHOWN, .preset = "\"pending\""},            \
     {                                                                                 \
@@ -148,8 +150,7 @@ static enum status plan_schema(struct req *req)
 
 /* Logs */
 
-static enum status read_log_number(struct req *req, const char *name, int64_t most,
-                                   int64_t *ret_n)
+static enum status read_log_number(struct req *req, const char *name, int64_t most, int64_t *ret_n)
 {
     const char *text = platform_parameter(req, name);
     *ret_n = most;
@@ -178,18 +179,17 @@ static enum status log_read(struct req *req)
     return req_reply_raw(req, "text/plain; charset=utf-8", buf_bytes(&out));
 }
 
-static const struct platform_row
-    plan_shown = {&platform_plan_kind, PLATFORM_ONE, "workspace: see", false, false},
-    apply_shown = {&platform_apply_kind, PLATFORM_ONE, "workspace: see", false, false},
-    redacted = {NULL, PLATFORM_NOTHING, "workspace: see", false, false},
-    whole = {NULL, PLATFORM_NOTHING, "workspace: admin", false, false};
+static const struct platform_row plan_shown = {&platform_plan_kind, PLATFORM_ONE, "workspace: see",
+                                               false, false},
+                                 apply_shown = {&platform_apply_kind, PLATFORM_ONE,
+                                                "workspace: see", false, false},
+                                 redacted = {NULL, PLATFORM_NOTHING, "workspace: see", false,
+                                             false},
+                                 whole = {NULL, PLATFORM_NOTHING, "workspace: admin", false, false};
 
-/* JSON of the tool, as the worker sent it. */
-#define DOCUMENT(path_, handler_, row_, help_)                                                \
-    {                                                                                         \
-        .method = METHOD_GET, .path = (path_), .handler = (handler_), .who = WHO_ANY_TOKEN,   \
-        .of_dialect = &(row_), .shape = "json", .statuses = "200 204", .help = (help_)        \
-    }
+/* JSON of the tool, as the worker sent it; 204 while absent. */
+#define DOCUMENT(path_, handler_, row_, help_) \
+    PLATFORM_RAW(path_, handler_, WHO_ANY_TOKEN, &(row_), .statuses = "200 204", .help = (help_))
 
 static const struct route phase_routes[] = {
     PLATFORM_GET("plans/:id", plan_read, plan_shown, "A plan."),
@@ -203,12 +203,8 @@ static const struct route phase_routes[] = {
              "The plan as JSON without sensitive values; 204 while absent."),
     DOCUMENT("plans/:id/json-schema", plan_schema, redacted,
              "The schemas of the providers of a plan; 204 while absent."),
-    {.method = METHOD_GET,
-     .path = "logs/:id/:key",
-     .handler = log_read,
-     .who = WHO_ANYONE,
-     .shape = "bytes",
-     .help = "The log of a plan or apply from `offset` on, at most `limit` bytes; the path is "
-             "signed."},
+    PLATFORM_RAW("logs/:id/:key", log_read, WHO_ANYONE, NULL,
+                 .help = "The log of a plan or apply from `offset` on, at most `limit` bytes; the "
+                         "path is signed."),
 };
 const struct route_table platform_phase_table = {phase_routes, ARRAY_LEN(phase_routes)};

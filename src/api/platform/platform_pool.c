@@ -89,8 +89,7 @@ static enum status show_pool_relations(struct platform_view *view,
     struct platform_object org;
     const char *name = "";
     TRY(users_of(view->req->txn, object, &workspaces));
-    enum status st =
-        platform_object_load(view->req->txn, "organizations", object->parent, &org);
+    enum status st = platform_object_load(view->req->txn, "organizations", object->parent, &org);
     if (st == ST_OK)
         name = org.name;
     else if (st != ST_NOT_FOUND)
@@ -106,10 +105,8 @@ static enum status show_pool_relations(struct platform_view *view,
     }
     return ST_OK;
 }
-static const struct platform_resource pool_shown = {.kind = &pool_kind,
-                                                    .path = TYPE "/",
-                                                    .more = show_pool_more,
-                                                    .relations = show_pool_relations};
+static const struct platform_resource pool_shown = {
+    .kind = &pool_kind, .path = TYPE "/", .more = show_pool_more, .relations = show_pool_relations};
 
 /* The site-wide pool; it is stored when its first token is made. */
 static enum status load_site_pool(struct req *req, struct platform_object *ret_pool)
@@ -146,8 +143,7 @@ static enum status has_agent(struct state_txn *txn, const char *pool, int64_t no
     struct platform_objects agents;
     TRY(platform_object_children(txn, pool, AGENTS, &agents));
     for (size_t i = 0; i < agents.n && !*has; i++)
-        *has = now_ms <
-               platform_number(agents.items[i].links, "ping-ms") + PLATFORM_AGENT_KNOWN_MS;
+        *has = now_ms < platform_number(agents.items[i].links, "ping-ms") + PLATFORM_AGENT_KNOWN_MS;
     return ST_OK;
 }
 
@@ -313,7 +309,8 @@ static const struct platform_row
 static const struct route pool_routes[] = {
     PLATFORM_GET("organizations/:org/" TYPE, pools_list, listed,
                  "The agent pools of an organization."),
-    PLATFORM_RUN_MAKE("organizations/:org/" TYPE, pool_create, made, .help = "Create an agent pool."),
+    PLATFORM_RUN_MAKE("organizations/:org/" TYPE, pool_create, made,
+                      .help = "Create an agent pool."),
     PLATFORM_GET(TYPE "/:id", pool_read, shown, "An agent pool."),
     PLATFORM_PATCH(TYPE "/:id", pool_update, changed, .help = "Change an agent pool."),
     PLATFORM_RUN_ACT(DELETE, TYPE "/:id", pool_delete, dropped, .help = "Delete an agent pool."),

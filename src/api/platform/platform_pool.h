@@ -8,10 +8,10 @@
 #include "api/platform/platform_run.h"
 
 enum {
-    PLATFORM_AGENT_ALIVE_MS = 60 * 1000,            /* after its last word */
+    PLATFORM_AGENT_ALIVE_MS = 60 * 1000,           /* after its last word */
     PLATFORM_AGENT_KNOWN_MS = 24 * 60 * 60 * 1000, /* so long it counts as there */
-    PLATFORM_AGENTS_MAX = 1000,                     /* of a pool */
-    PLATFORM_POOLS_MAX = 200,                       /* of an organization */
+    PLATFORM_AGENTS_MAX = 1000,                    /* of a pool */
+    PLATFORM_POOLS_MAX = 200,                      /* of an organization */
 };
 
 /* Find a pool in whose organization the sender has one of the rights; the site-wide pool is for

@@ -30,12 +30,18 @@
         .of_dialect = &(row_), .input = INPUT_FREE, .feature = PLATFORM_FEATURE, __VA_ARGS__      \
     }
 
+/* The reply is stored bytes as they are: an archive, a state, a log, a document of the tool. */
+#define PLATFORM_RAW(path_, handler_, who_, row_, ...)                               \
+    {                                                                                \
+        .method = METHOD_GET, .path = (path_), .handler = (handler_), .who = (who_), \
+        .of_dialect = (row_), .shape = "bytes", __VA_ARGS__                          \
+    }
 /* The same for rows of runs, workers and the outbox, which need a later feature level. */
-#define PLATFORM_RUN_MAKE(path_, handler_, row_, ...)                                             \
-    {                                                                                             \
-        .method = METHOD_POST, .path = (path_), .handler = (handler_), .who = WHO_ANY_TOKEN,      \
-        .of_dialect = &(row_), .reply = &platform_document, .input = INPUT_FREE,                  \
-        .feature = PLATFORM_RUNS_FEATURE, .statuses = "201", __VA_ARGS__                          \
+#define PLATFORM_RUN_MAKE(path_, handler_, row_, ...)                                        \
+    {                                                                                        \
+        .method = METHOD_POST, .path = (path_), .handler = (handler_), .who = WHO_ANY_TOKEN, \
+        .of_dialect = &(row_), .reply = &platform_document, .input = INPUT_FREE,             \
+        .feature = PLATFORM_RUNS_FEATURE, .statuses = "201", __VA_ARGS__                     \
     }
 #define PLATFORM_RUN_ACT(method_, path_, handler_, row_, ...)                                     \
     {                                                                                             \

@@ -26,23 +26,17 @@ static const struct platform_attr run_attrs[] = {
      .help = "Objects with `key` and `value`; a value is a literal of the language."},
     {.name = "terraform-version", .max = 64},
     {.name = "status", .traits = PLATFORM_SHOWN, .preset = "\"pending\""},
-    {.name = "status-timestamps",
-     .value = PLATFORM_ANY,
-     .traits = PLATFORM_SHOWN,
-     .preset = "{}"},
+    {.name = "status-timestamps", .value = PLATFORM_ANY, .traits = PLATFORM_SHOWN, .preset = "{}"},
     {.name = "has-changes", .value = PLATFORM_FLAG, .traits = PLATFORM_SHOWN, .preset = "false"},
     {.name = "source", .traits = PLATFORM_SHOWN, .preset = "\"tfe-api\""},
     {.name = "trigger-reason", .traits = PLATFORM_SHOWN, .preset = "\"manual\""},
 };
-const struct platform_kind platform_run_kind = {.type = TYPE,
-                                                .prefix = "run-",
-                                                .noun = "run",
-                                                .attrs = run_attrs,
-                                                .n = ARRAY_LEN(run_attrs)};
+const struct platform_kind platform_run_kind = {
+    .type = TYPE, .prefix = "run-", .noun = "run", .attrs = run_attrs, .n = ARRAY_LEN(run_attrs)};
 
 /* Showing */
 
-static enum status put_position(struct platform_view *view, const struct platform_object *run)
+static enum status put_queue_position(struct platform_view *view, const struct platform_object *run)
 {
     struct state_iter iter;
     struct bytes prefix;
@@ -97,9 +91,9 @@ static void put_run_permissions(struct text_writer *w, unsigned rights)
         const char *name;
         unsigned right;
     } map[] = {
-        {"can-apply", PLATFORM_WS_APPLY},          {"can-cancel", PLATFORM_WS_APPLY},
-        {"can-comment", PLATFORM_WS_PLAN},         {"can-discard", PLATFORM_WS_APPLY},
-        {"can-force-cancel", PLATFORM_WS_ADMIN},   {"can-force-execute", PLATFORM_WS_ADMIN},
+        {"can-apply", PLATFORM_WS_APPLY},        {"can-cancel", PLATFORM_WS_APPLY},
+        {"can-comment", PLATFORM_WS_PLAN},       {"can-discard", PLATFORM_WS_APPLY},
+        {"can-force-cancel", PLATFORM_WS_ADMIN}, {"can-force-execute", PLATFORM_WS_ADMIN},
         {"can-override-policy-check", 0},
     };
     text_key(w, "permissions");
@@ -118,7 +112,7 @@ static enum status show_run_more(struct platform_view *view, const struct platfo
     enum status st = platform_ws_find(view->req, &who, object->parent, 0, &place);
     TRY(st);
     text_member_time(view->w, "created-at", object->created_ms);
-    TRY(put_position(view, object));
+    TRY(put_queue_position(view, object));
     put_cancel(view->w, object);
     put_actions(view->w, &flow);
     put_run_permissions(view->w, place.rights);
@@ -265,22 +259,21 @@ static enum status check_variables(struct req *req, const struct text_value *lis
     return ST_OK;
 }
 
-/* The configuration that the run shall use. */
+/* Find the configuration that the run shall use. */
 static enum status choose_config(struct req *req, const struct platform_input *input,
                                  const struct platform_object *ws,
                                  struct platform_object *ret_config)
 {
     const char *id = platform_input_related_id(input, "configuration-version");
-    enum status st = id[0] != '\0' ? platform_object_load(req->txn, "configuration-versions", id,
-                                                          ret_config)
-                                   : platform_config_newest(req->txn, ws, ret_config);
+    enum status st = id[0] != '\0'
+                         ? platform_object_load(req->txn, "configuration-versions", id, ret_config)
+                         : platform_config_newest(req->txn, ws, ret_config);
     if (st == ST_OK && id[0] != '\0' &&
         (strcmp(ret_config->parent, ws->id) != 0 ||
          strcmp(platform_text(ret_config->attrs, "status"), "uploaded") != 0))
         st = ST_NOT_FOUND;
     return st == ST_NOT_FOUND
-               ? req_fail(req, ST_REFUSED,
-                          "/data/relationships/configuration-version: %s",
+               ? req_fail(req, ST_REFUSED, "/data/relationships/configuration-version: %s",
                           id[0] != '\0' ? "there is no such uploaded version"
                                         : "the workspace has no uploaded configuration version")
                : st;
@@ -296,10 +289,11 @@ static enum status check_room(struct req *req, const struct platform_object *ws)
                           PLATFORM_QUEUE_MAX);
 }
 
-/* What a run takes from its workspace and configuration, and what does not fit together. */
-static enum status settle(struct req *req, const struct platform_object *ws,
-                          const struct platform_object *config, unsigned rights,
-                          struct platform_object *run)
+/* Complete the attributes from workspace and configuration; refuse those that do not fit together.
+ */
+static enum status settle_run(struct req *req, const struct platform_object *ws,
+                              const struct platform_object *config, unsigned rights,
+                              struct platform_object *run)
 {
     struct text_value *attrs = run->attrs;
     bool speculative = platform_flag(config->attrs, "speculative");
@@ -321,7 +315,7 @@ static enum status settle(struct req *req, const struct platform_object *ws,
         return platform_refuse(req, "plan-only", "the workspace allows no speculative plans");
     TRY(check_variables(req, text_get(attrs, "variables")));
     TRY(platform_set_flag(req->arena, attrs, "plan-only", plan_only));
-    /* who may plan and not apply cannot queue an apply either */
+    /* without the right to apply there is no apply by itself */
     bool may = (rights & PLATFORM_WS_APPLY) != 0 && !plan_only;
     TRY(platform_set_flag(req->arena, attrs, "auto-apply", applies && may));
     return ST_OK;
@@ -351,8 +345,7 @@ static enum status choose_pool(struct req *req, struct platform_flow *flow)
     if (strcmp(mode, "agent") == 0)
         pool = platform_text(flow->ws.links, "agent-pool");
     if (pool[0] == '\0')
-        return req_fail(req, ST_REFUSED,
-                        "/data/relationships/workspace: it has no agent pool");
+        return req_fail(req, ST_REFUSED, "/data/relationships/workspace: it has no agent pool");
     return platform_set_text(req->arena, flow->run.links, "pool", pool);
 }
 
@@ -380,12 +373,8 @@ static enum status enter_run(struct req *req, struct platform_flow *flow,
 
 static struct platform_flow flow_of(const struct req *req, const struct platform_object *ws)
 {
-    return (struct platform_flow){.txn = req->txn,
-                                  .now_ms = req->now_ms,
-                                  .actor = "",
-                                  .comment = "",
-                                  .why = "",
-                                  .ws = *ws};
+    return (struct platform_flow){
+        .txn = req->txn, .now_ms = req->now_ms, .actor = "", .comment = "", .why = "", .ws = *ws};
 }
 
 static enum status run_create(struct req *req)
@@ -404,7 +393,7 @@ static enum status run_create(struct req *req)
     TRY(platform_object_new(req, TYPE, platform_run_kind.prefix, &flow.run));
     TRY(platform_input_apply(req, &platform_run_kind, &input, true, flow.run.attrs));
     TRY(choose_config(req, &input, &place.ws, &config));
-    TRY(settle(req, &place.ws, &config, place.rights, &flow.run));
+    TRY(settle_run(req, &place.ws, &config, place.rights, &flow.run));
     TRY(enter_run(req, &flow, &config, who.owner == PLATFORM_USER ? who.id : ""));
     return platform_reply_one(req, &who, &platform_run, &flow.run, 201);
 }
@@ -422,7 +411,7 @@ enum status platform_run_of_config(struct req *req, const struct platform_object
     TRY(platform_input_apply(req, &platform_run_kind, &nothing, true, flow.run.attrs));
     TRY(platform_set_text(req->arena, flow.run.attrs, "source", "tfe-configuration-version"));
     TRY(platform_set_text(req->arena, flow.run.attrs, "message", "Queued by an upload"));
-    TRY(settle(req, ws, config, rights, &flow.run));
+    TRY(settle_run(req, ws, config, rights, &flow.run));
     return enter_run(req, &flow, &own, platform_text(config->links, "created-by"));
 }
 
@@ -467,10 +456,11 @@ static const char *operation_of(const struct platform_object *run)
 static const char *group_of(const struct platform_object *run)
 {
     const struct run_state *state = run_state_of(platform_run_status(run));
-    return state->final ? "final" : platform_run_status(run) == RUN_PLANNED ||
-                                            platform_run_status(run) == RUN_PLANNED_AND_SAVED
-                                        ? "discardable"
-                                        : "non_final";
+    return state->final ? "final"
+           : platform_run_status(run) == RUN_PLANNED ||
+                   platform_run_status(run) == RUN_PLANNED_AND_SAVED
+               ? "discardable"
+               : "non_final";
 }
 
 static bool fits_group(const struct req *req, const struct platform_object *run)

@@ -26,10 +26,8 @@
 #define PLATFORM_POOL_DEFAULT "apool-default" /* the site-wide pool */
 
 enum {
-    PLATFORM_LEASE_MS = 60 * 1000,
-    PLATFORM_RENEW_S = 20,
     PLATFORM_COOL_OFF_MS = 10 * 1000,
-    PLATFORM_RUNS_MAX = 500, /* of a workspace; the oldest that ended go */
+    PLATFORM_RUNS_MAX = 500,   /* of a workspace; the oldest that ended go */
     PLATFORM_QUEUE_MAX = 1000, /* runs of a workspace that have not ended */
 };
 
@@ -65,10 +63,11 @@ NODISCARD enum status platform_run_replace(struct platform_flow *holder, const c
 /* Stage the flow's objects as they are. */
 NODISCARD enum status platform_flow_put(struct platform_flow *flow);
 
+/* The status of a run, from its attributes. */
 enum run_status platform_run_status(const struct platform_object *run);
 /* Whether an event would be taken now. */
 bool platform_run_takes(const struct platform_flow *flow, enum run_event event);
-/* Whether the run waits for nobody's lock: plan-only, or a plan that is only saved. */
+/* Whether the plan of the run needs no lock: plan-only, or only saved. */
 bool platform_run_passes(const struct platform_object *run);
 
 /* Stage the end of the keys that a run, phase or configuration version has besides its record, and
@@ -87,10 +86,6 @@ const char *platform_run_key_id(struct state_txn *txn, struct bytes key);
 /* Stage the lease of a phase until `until_ms`; it replaces the former one. 0: it ends. */
 NODISCARD enum status platform_lease_set(struct state_txn *txn, struct platform_object *phase,
                                          int64_t until_ms);
-
-/* Duties: leases that ended, and runs that were under way when the state was restored. */
-NODISCARD enum status platform_leases_end(struct state_txn *txn, int64_t now_ms);
-NODISCARD enum status platform_runs_restored(struct state_txn *txn, int64_t now_ms);
 
 /* Note the age of a new run or configuration version, and stage the deletion of the oldest that are
  * not needed, a few at a time. As state_put. */

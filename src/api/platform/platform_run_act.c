@@ -108,10 +108,8 @@ static const struct platform_attr event_attrs[] = {
     {.name = "action", .traits = PLATFORM_SHOWN},
     {.name = "description", .traits = PLATFORM_SHOWN},
 };
-static const struct platform_kind event_kind = {.type = "run-events",
-                                                .noun = "run event",
-                                                .attrs = event_attrs,
-                                                .n = ARRAY_LEN(event_attrs)};
+static const struct platform_kind event_kind = {
+    .type = "run-events", .noun = "run event", .attrs = event_attrs, .n = ARRAY_LEN(event_attrs)};
 
 static enum status show_event_more(struct platform_view *view, const struct platform_object *object)
 {
@@ -219,8 +217,9 @@ static enum status run_confirm(struct req *req)
     struct platform_flow flow;
     TRY(find_run(req, &who, PLATFORM_WS_APPLY, &flow));
     if (platform_run_status(&flow.run) == RUN_PLANNED_AND_SAVED && platform_is_locked(&flow.ws))
-        return req_fail(req, ST_EXISTS, "the workspace is locked: the saved plan cannot be applied "
-                                        "now");
+        return req_fail(req, ST_EXISTS,
+                        "the workspace is locked: the saved plan cannot be applied "
+                        "now");
     return act(req, &who, &flow, RUN_CONFIRM, "the run does not wait for a confirmation");
 }
 
@@ -232,7 +231,7 @@ static enum status run_discard(struct req *req)
     return act(req, &who, &flow, RUN_DISCARD, "the run cannot be discarded");
 }
 
-/* Who made a plan-only run may cancel it with the right to plan. */
+/* The right to plan is enough to cancel a plan-only run. */
 static enum status run_cancel(struct req *req)
 {
     struct platform_who who;
@@ -286,12 +285,14 @@ static enum status run_force_execute(struct req *req)
                         platform_text(flow.run.attrs, "status"));
     const char *lock = platform_text(flow.ws.links, "locked-by");
     if (strcmp(platform_text(flow.ws.links, "locked-type"), "runs") != 0)
-        return req_fail(req, ST_EXISTS, "the workspace is locked by a user or a team, not by a run");
+        return req_fail(req, ST_EXISTS,
+                        "the workspace is locked by a user or a team, not by a run");
     TRY(platform_flow_load(req->txn, req->now_ms, lock, &holder));
     holder.actor = flow.actor;
     if (!platform_run_takes(&holder, RUN_DISCARD))
-        return req_fail(req, ST_EXISTS, "the run %s, which has the lock, cannot be discarded (it "
-                                        "is %s)",
+        return req_fail(req, ST_EXISTS,
+                        "the run %s, which has the lock, cannot be discarded (it "
+                        "is %s)",
                         holder.run.id, platform_text(holder.run.attrs, "status"));
     TRY(platform_run_replace(&holder, flow.run.id));
     req->reply.http = 202;

@@ -133,12 +133,9 @@ const char *run_guard_name(enum run_guard guard)
 const char *run_phase_status_name(enum run_phase_status status)
 {
     static const char *const names[] = {
-        [RUN_PHASE_PENDING] = "pending",
-        [RUN_PHASE_QUEUED] = "queued",
-        [RUN_PHASE_RUNNING] = "running",
-        [RUN_PHASE_FINISHED] = "finished",
-        [RUN_PHASE_ERRORED] = "errored",
-        [RUN_PHASE_CANCELED] = "canceled",
+        [RUN_PHASE_PENDING] = "pending",         [RUN_PHASE_QUEUED] = "queued",
+        [RUN_PHASE_RUNNING] = "running",         [RUN_PHASE_FINISHED] = "finished",
+        [RUN_PHASE_ERRORED] = "errored",         [RUN_PHASE_CANCELED] = "canceled",
         [RUN_PHASE_UNREACHABLE] = "unreachable",
     };
     ASSERT(status < ARRAY_LEN(names));

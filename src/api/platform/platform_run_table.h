@@ -52,11 +52,11 @@ enum run_guard {
     RUN_AUTO_APPLIES,
     RUN_WAS_CANCELED, /* a client asked for the cancel */
     RUN_COOLED_OFF,   /* and long enough ago */
-    RUN_UNLOCKED,     /* nobody holds the lock of the workspace */
+    RUN_UNLOCKED,     /* the lock of the workspace is free */
     RUN_GUARDS,
 };
 
-/* What becomes of the plan and the apply of a run. */
+/* The status of the plan or the apply of a run. */
 enum run_phase_status {
     RUN_PHASE_PENDING,
     RUN_PHASE_QUEUED,
@@ -67,7 +67,7 @@ enum run_phase_status {
     RUN_PHASE_UNREACHABLE,
 };
 
-/* What is told to the notification configurations of the workspace. */
+/* The event that the notification configurations of the workspace are told. */
 enum run_told {
     RUN_TOLD_NOTHING,
     RUN_TOLD_CREATED,
@@ -86,7 +86,7 @@ struct run_row {
     enum run_told told;
 };
 
-/* What holds while a run has a status. */
+/* The facts of a status. */
 struct run_state {
     const char *name;                  /* "plan_queued" */
     const char *time;                  /* name of its time in status-timestamps */
@@ -100,8 +100,9 @@ struct run_state {
 extern const struct run_row run_rows[];
 extern const size_t run_n_rows;
 
+/* The facts of a status. */
 const struct run_state *run_state_of(enum run_status status);
-/* The status with this name. ST_NOT_FOUND. */
+/* Find the status with this name. False: there is none. */
 bool run_status_find(const char *name, enum run_status *ret_status);
 const char *run_event_name(enum run_event event);
 const char *run_guard_name(enum run_guard guard);

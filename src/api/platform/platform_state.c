@@ -536,12 +536,8 @@ static const struct route blob_routes[] = {
      .flags = ROUTE_LONG,
      .feature = PLATFORM_FEATURE,
      .help = "Upload the second form of a version, which is not kept; the URL is signed."},
-    {.method = METHOD_GET,
-     .path = "blobs/:id/state",
-     .handler = download,
-     .who = WHO_ANYONE,
-     .shape = "bytes",
-     .help = "The content of a version; the URL is signed."},
+    PLATFORM_RAW("blobs/:id/state", download, WHO_ANYONE, NULL,
+                 .help = "The content of a version; the URL is signed."),
 };
 const struct route_table platform_blob_table = {blob_routes, ARRAY_LEN(blob_routes)};
 

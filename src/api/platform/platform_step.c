@@ -1,4 +1,5 @@
 /* The step of a run (platform_run.h, platform_run_table.h). */
+#include "api/platform/platform.h"
 #include "api/platform/platform_lock.h"
 #include "api/platform/platform_log.h"
 #include "api/platform/platform_outbox.h"
@@ -28,8 +29,8 @@ enum status platform_run_key(struct state_txn *txn, const char *kind, const char
 {
     char time[STATE_TIME_DIGITS + 1];
     state_time_text(MAX(time_ms, INT64_C(1)), time);
-    const char *text = arena_format(txn->arena, KEYS "%s/%s%s%s/%s", kind, of,
-                                    of[0] != '\0' ? "/" : "", time, id);
+    const char *text =
+        arena_format(txn->arena, KEYS "%s/%s%s%s/%s", kind, of, of[0] != '\0' ? "/" : "", time, id);
     if (text == NULL)
         return ST_NOMEM;
     *ret_key = bytes_str(text);
@@ -56,8 +57,8 @@ enum status platform_flow_load(struct state_txn *txn, int64_t now_ms, const char
                                struct platform_flow *ret_flow)
 {
     struct platform_flow *flow = ret_flow;
-    *flow = (struct platform_flow){
-        .txn = txn, .now_ms = now_ms, .actor = "", .comment = "", .why = ""};
+    *flow =
+        (struct platform_flow){.txn = txn, .now_ms = now_ms, .actor = "", .comment = "", .why = ""};
     TRY(platform_object_load(txn, "runs", run, &flow->run));
     TRY(platform_object_load(txn, "workspaces", flow->run.parent, &flow->ws));
     TRY(platform_object_load(txn, "plans", platform_text(flow->run.links, "plan"), &flow->plan));
@@ -158,8 +159,7 @@ static enum status note_event(struct platform_flow *flow, const char *action)
         return ST_NOMEM;
     TRY(platform_set_text(arena, event, "action", action));
     TRY(platform_set_text(arena, event, "by", flow->actor));
-    TRY(platform_set_text(arena, event, "text",
-                          flow->why[0] != '\0' ? flow->why : flow->comment));
+    TRY(platform_set_text(arena, event, "text", flow->why[0] != '\0' ? flow->why : flow->comment));
     TRY(platform_set_number(arena, event, "at", flow->now_ms));
     return platform_set(arena, flow->run.links, "events", events);
 }
@@ -248,8 +248,7 @@ static enum status move_phase(struct platform_flow *flow, struct platform_object
         TRY(state_put_name(flow->txn, key, false));
     }
     if (after > RUN_PHASE_RUNNING)
-        TRY(platform_log_end(flow->txn, phase->id,
-                             before == RUN_PHASE_RUNNING ? flow->why : ""));
+        TRY(platform_log_end(flow->txn, phase->id, before == RUN_PHASE_RUNNING ? flow->why : ""));
     TRY(platform_set_text(flow->txn->arena, phase->attrs, "status", run_phase_status_name(after)));
     phase->updated_ms = flow->now_ms;
     TRY(set_time(flow, phase, times[after]));
@@ -531,7 +530,7 @@ enum status platform_runs_restored(struct state_txn *txn, int64_t now_ms)
     if (version == 0)
         return ST_OK;
     TRY(is_behind(txn, BYTES(EMPTIED), version, &full));
-    if (full) { /* what the outbox has is of the past */
+    if (full) { /* the rows are about the past */
         TRY(platform_outbox_empty(txn));
         return note_version(txn, BYTES(EMPTIED), version);
     }

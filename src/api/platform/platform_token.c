@@ -336,8 +336,9 @@ static const struct platform_row
     teams_made = {&token_kind, PLATFORM_ONE, "organization: manage teams", true, true},
     teams_dropped = {NULL, PLATFORM_NOTHING, "organization: manage teams", false, false},
     pools_listed = {&token_kind, PLATFORM_LIST, "organization: owner", false, false},
-    pools_made = {&token_kind, PLATFORM_ONE, "organization: owner; site administrator for the "
-                                             "site-wide pool",
+    pools_made = {&token_kind, PLATFORM_ONE,
+                  "organization: owner; site administrator for the "
+                  "site-wide pool",
                   true, true},
     orgs_shown = {&token_kind, PLATFORM_ONE, "organization: owner", false, false},
     orgs_made = {&token_kind, PLATFORM_ONE, "organization: owner", true, true},

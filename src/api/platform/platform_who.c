@@ -298,9 +298,9 @@ static unsigned run_rights(const struct platform_who *who, const struct platform
     unsigned reads = PLATFORM_WS_SEE | PLATFORM_WS_READ_STATE | PLATFORM_WS_READ_OUTPUTS;
     if (strcmp(who->ws, ws->id) == 0)
         return who->writes ? reads | PLATFORM_WS_WRITE_STATE : reads;
-    bool shared = strcmp(who->org, ws->parent) == 0 &&
-                  (platform_flag(ws->attrs, "global-remote-state") ||
-                   platform_has(ws->links, "consumers", who->ws));
+    bool shared =
+        strcmp(who->org, ws->parent) == 0 && (platform_flag(ws->attrs, "global-remote-state") ||
+                                              platform_has(ws->links, "consumers", who->ws));
     return shared ? reads : 0;
 }
 

@@ -58,7 +58,7 @@ static const struct field terms_fields[] = {
 static const struct schema worker_terms_reply = SCHEMA(struct worker_terms, terms_fields);
 
 /* Make room for a further agent: those that were silent for long go. */
-static enum status make_room(struct req *req, const struct platform_object *pool)
+static enum status make_agent_room(struct req *req, const struct platform_object *pool)
 {
     struct platform_objects agents;
     size_t kept = 0;
@@ -80,15 +80,14 @@ static enum status find_or_make(struct req *req, const struct platform_object *p
                                 const char *former, struct platform_object *ret_agent,
                                 bool *ret_new)
 {
-    enum status st = former[0] != '\0'
-                         ? platform_object_load(req->txn, "agents", former, ret_agent)
-                         : ST_NOT_FOUND;
+    enum status st = former[0] != '\0' ? platform_object_load(req->txn, "agents", former, ret_agent)
+                                       : ST_NOT_FOUND;
     *ret_new = st == ST_NOT_FOUND || (st == ST_OK && strcmp(ret_agent->parent, pool->id) != 0);
     if (st != ST_OK && st != ST_NOT_FOUND)
         return st;
     if (!*ret_new)
         return ST_OK;
-    TRY(make_room(req, pool));
+    TRY(make_agent_room(req, pool));
     TRY(platform_object_new(req, "agents", platform_agent_kind.prefix, ret_agent));
     ret_agent->parent = pool->id;
     return ST_OK;
@@ -122,14 +121,14 @@ static enum status worker_register(struct req *req)
     TRY(platform_set_number(req->arena, agent.links, "ping-ms", req->now_ms));
     TRY(fresh ? platform_object_add(req->txn, &agent) : platform_object_put(req->txn, "", &agent));
     const struct platform_config *config = platform_config();
-    return req_reply(req, &(struct worker_terms){.agent_id = agent.id,
-                                                 .pool_id = pool.id,
-                                                 .lease_s = PLATFORM_LEASE_MS / 1000,
-                                                 .renew_s = PLATFORM_RENEW_S,
-                                                 .heartbeat_s = HEARTBEAT_S,
-                                                 .log_bytes_max = (int64_t)config->log_bytes_max,
-                                                 .file_bytes_max =
-                                                     (int64_t)config->blob_bytes_max});
+    return req_reply(req,
+                     &(struct worker_terms){.agent_id = agent.id,
+                                            .pool_id = pool.id,
+                                            .lease_s = platform_config()->run_lease_s,
+                                            .renew_s = platform_config()->run_lease_s / 3,
+                                            .heartbeat_s = HEARTBEAT_S,
+                                            .log_bytes_max = (int64_t)config->log_bytes_max,
+                                            .file_bytes_max = (int64_t)config->blob_bytes_max});
 }
 
 struct worker_beat {
@@ -167,24 +166,36 @@ static enum status worker_beat(struct req *req)
 
 /* Jobs that wait */
 
-static enum status put_job(struct req *req, const char *id, struct text_writer *w)
+struct worker_waiting {
+    const char *id, *phase, *run_id, *tool, *tool_version;
+};
+static const struct field waiting_fields[] = {
+    FIELD(struct worker_waiting, id, STRING),           FIELD(struct worker_waiting, phase, STRING),
+    FIELD(struct worker_waiting, run_id, STRING),       FIELD(struct worker_waiting, tool, STRING),
+    FIELD(struct worker_waiting, tool_version, STRING),
+};
+static const struct schema waiting_schema = SCHEMA(struct worker_waiting, waiting_fields);
+struct worker_waiting_list {
+    uint64_t index;
+    struct field_list jobs;
+};
+static const struct field waiting_list_fields[] = {
+    FIELD(struct worker_waiting_list, index, UINT, .help = "For the next request."),
+    FIELD(struct worker_waiting_list, jobs, LIST, .sub = &waiting_schema),
+};
+static const struct schema worker_waiting_reply =
+    SCHEMA(struct worker_waiting_list, waiting_list_fields);
+
+static enum status find_waiting(struct req *req, const char *id, struct worker_waiting *ret_job)
 {
     struct platform_flow flow;
-    enum status st = platform_flow_of_phase(req->txn, req->now_ms, id, &flow);
-    if (st != ST_OK) /* its workspace was deleted */
-        return st == ST_NOT_FOUND ? ST_OK : st;
+    TRY(platform_flow_of_phase(req->txn, req->now_ms, id, &flow));
     bool plan = strcmp(id, flow.plan.id) == 0;
-    const char *own = platform_text(flow.run.attrs, "terraform-version");
-    const char *version = !plan ? platform_text(flow.run.links, "tool-version")
-                          : own[0] != '\0' ? own
-                                           : platform_text(flow.ws.attrs, "terraform-version");
-    text_open_object(w);
-    text_member_str(w, "id", id);
-    text_member_str(w, "phase", plan ? "plan" : "apply");
-    text_member_str(w, "run_id", flow.run.id);
-    text_member_str(w, "tool", plan ? "" : platform_text(flow.run.links, "tool"));
-    text_member_str(w, "tool_version", version);
-    text_close(w);
+    *ret_job = (struct worker_waiting){.id = id,
+                                       .phase = plan ? "plan" : "apply",
+                                       .run_id = flow.run.id,
+                                       .tool = plan ? "" : platform_text(flow.run.links, "tool"),
+                                       .tool_version = platform_job_version(&flow, plan)};
     return ST_OK;
 }
 
@@ -193,25 +204,24 @@ static enum status worker_jobs(struct req *req)
     struct platform_object agent;
     struct state_iter iter;
     struct bytes prefix;
+    struct worker_waiting *jobs = arena_alloc(req->arena, JOBS_MAX * sizeof *jobs);
+    size_t n = 0;
+    if (jobs == NULL)
+        return ST_NOMEM;
     TRY(platform_worker_agent(req, &agent));
     TRY(platform_run_prefix(req->txn, "job", agent.parent, &prefix));
     TRY(req_watch_prefix(req, prefix));
     TRY(state_scan(req->txn, prefix, (struct bytes){0}, &iter));
-    struct text_writer w = req_reply_begin(req);
-    text_open_object(&w);
-    text_key(&w, "index");
-    text_put_uint(&w, req->index);
-    text_key(&w, "jobs");
-    text_open_list(&w);
-    for (unsigned n = 0; n < JOBS_MAX && state_iter_next(&iter); n++) {
+    while (n < JOBS_MAX && state_iter_next(&iter)) {
         const char *id = platform_run_key_id(req->txn, iter.key);
         if (id == NULL)
             return ST_NOMEM;
-        TRY(put_job(req, id, &w));
+        enum status st = find_waiting(req, id, &jobs[n]);
+        if (st != ST_OK && st != ST_NOT_FOUND) /* not found: the workspace was deleted */
+            return st;
+        n += st == ST_OK;
     }
-    text_close(&w);
-    text_close(&w);
-    return req_reply_end(req);
+    return req_reply(req, &(struct worker_waiting_list){req->index, {jobs, n}});
 }
 
 /* Claims */
@@ -310,7 +320,7 @@ static enum status take_claim(struct req *req, const struct platform_object *age
     TRY(platform_set_text(req->arena, phase->links, "claim", claim));
     TRY(platform_set_number(req->arena, phase->links, "deadline-ms",
                             req->now_ms + timeout_s * 1000 + GRACE_MS));
-    return platform_lease_set(req->txn, phase, req->now_ms + PLATFORM_LEASE_MS);
+    return platform_lease_set(req->txn, phase, req->now_ms + platform_config()->run_lease_s * 1000);
 }
 
 static enum status worker_claim(struct req *req)
@@ -357,7 +367,8 @@ static enum status worker_renew(struct req *req)
     TRY(platform_worker_phase(req, in->claim, &flow, &phase));
     bool late = req->now_ms > platform_number(phase->links, "deadline-ms");
     if (!late) {
-        TRY(platform_lease_set(req->txn, phase, req->now_ms + PLATFORM_LEASE_MS));
+        TRY(platform_lease_set(req->txn, phase,
+                               req->now_ms + platform_config()->run_lease_s * 1000));
         TRY(platform_object_put(req->txn, "", phase));
     }
     TRY(platform_log_length(req->txn, phase->id, &length));
@@ -365,7 +376,7 @@ static enum status worker_renew(struct req *req)
     return req_reply(req, &(struct worker_renewed){.action = late     ? "force-cancel"
                                                              : cancel ? "cancel"
                                                                       : "continue",
-                                                   .lease_s = PLATFORM_LEASE_MS / 1000,
+                                                   .lease_s = platform_config()->run_lease_s,
                                                    .log_length = (int64_t)length});
 }
 
@@ -408,8 +419,8 @@ static enum status worker_log(struct req *req)
                         PLATFORM_LOG_PIECE);
     if (in->offset < 0 || in->offset > INT64_C(1) << 40)
         return req_fail(req, ST_REFUSED, "offset: 0 to 1 TiB is expected");
-    enum status st = platform_log_append(req->txn, phase->id, (uint64_t)in->offset,
-                                         bytes_of(raw, len), &length);
+    enum status st =
+        platform_log_append(req->txn, phase->id, (uint64_t)in->offset, bytes_of(raw, len), &length);
     if (st == ST_REFUSED)
         return req_fail(req, ST_EXISTS, "gap: the log has %llu bytes", (unsigned long long)length);
     TRY(st);
@@ -457,7 +468,7 @@ static enum status set_counts(struct req *req, const struct worker_end *in,
     return ST_OK;
 }
 
-/* What a finished plan says about its run. */
+/* A finished plan decides how its run goes on. */
 static enum status settle_plan(struct req *req, const struct worker_end *in,
                                struct platform_flow *flow)
 {
@@ -488,7 +499,7 @@ static enum status settle_apply(struct req *req, struct platform_flow *flow)
     return own ? platform_set_text(req->arena, flow->apply.links, "state", state.id) : ST_OK;
 }
 
-static bool event_of(const char *status, enum run_event *ret_event)
+static bool end_event_of(const char *status, enum run_event *ret_event)
 {
     static const struct {
         const char *status;
@@ -509,8 +520,8 @@ static enum status was_ended(struct req *req, const char *claim, bool *ret_ended
     struct platform_flow flow;
     TRY(platform_worker_agent(req, &agent));
     TRY(find_job(req, &agent, &flow, &phase));
-    *ret_ended = platform_flag(phase->links, "reported") &&
-                 platform_worker_owns(&agent, phase, claim);
+    *ret_ended =
+        platform_flag(phase->links, "reported") && platform_worker_owns(&agent, phase, claim);
     return ST_OK;
 }
 
@@ -525,7 +536,7 @@ static enum status worker_end(struct req *req)
     if (ended)
         return req_reply(req, &(struct worker_done){true});
     TRY(platform_worker_phase(req, in->claim, &flow, &phase));
-    if (!event_of(in->status, &event))
+    if (!end_event_of(in->status, &event))
         return req_fail(req, ST_REFUSED, "status: finished, errored or canceled is expected");
     if (strlen(in->message) > MESSAGE_MAX)
         return req_fail(req, ST_REFUSED, "message: at most %d bytes are expected", MESSAGE_MAX);
@@ -543,11 +554,11 @@ static enum status worker_end(struct req *req)
 static const struct platform_row of_worker = {NULL, PLATFORM_NOTHING, "agent pool", false, false};
 
 #define JOB "worker/agents/:agent/jobs/:job"
-#define WORKER_POST(path_, handler_, body_, ...)                                                 \
-    {                                                                                            \
-        .method = METHOD_POST, .path = (path_), .handler = (handler_), .who = WHO_ANY_TOKEN,     \
-        .of_dialect = &of_worker, .input = INPUT_FREE, .feature = PLATFORM_RUNS_FEATURE,         \
-        .body = &(body_), __VA_ARGS__                                                            \
+#define WORKER_POST(path_, handler_, body_, ...)                                             \
+    {                                                                                        \
+        .method = METHOD_POST, .path = (path_), .handler = (handler_), .who = WHO_ANY_TOKEN, \
+        .of_dialect = &of_worker, .input = INPUT_FREE, .feature = PLATFORM_RUNS_FEATURE,     \
+        .body = &(body_), __VA_ARGS__                                                        \
     }
 
 static const struct route worker_routes[] = {
@@ -562,11 +573,10 @@ static const struct route worker_routes[] = {
      .of_dialect = &of_worker,
      .index = INDEX_BLOCKS,
      .feature = PLATFORM_RUNS_FEATURE,
-     .shape = "{index:int jobs:[{id:str phase:str run_id:str tool:str tool_version:str}]}",
+     .reply = &worker_waiting_reply,
      .help = "The plans and applies that wait for a worker of the pool; `index` and `wait`: not "
              "before there is something newer."},
-    /* the job has what the phase needs: docs/worker-protocol.md */
-    WORKER_POST(JOB "/claim", worker_claim, worker_claim_schema, .shape = "obj",
+    WORKER_POST(JOB "/claim", worker_claim, worker_claim_schema, .reply = &platform_job_schema,
                 .help = "Take a plan or apply that waits."),
     WORKER_POST(JOB "/renew", worker_renew, worker_claim_schema, .reply = &worker_renewed_reply,
                 .help = "Keep a claim; the reply says whether to go on."),

@@ -24,6 +24,10 @@ struct platform_object *platform_worker_find(struct platform_flow *flow, const c
 NODISCARD enum status platform_job_reply(struct req *req, const struct platform_flow *flow,
                                          const struct platform_object *phase,
                                          const char *run_token);
+/* The form of that reply. */
+extern const struct schema platform_job_schema;
+/* The version of the tool that a phase of the run needs. */
+const char *platform_job_version(const struct platform_flow *flow, bool plan);
 /* How long a phase of the run may take. ST_CORRUPT. */
 NODISCARD enum status platform_job_timeout(struct state_txn *txn, const struct platform_flow *flow,
                                            bool plan, int64_t *ret_s);

@@ -140,8 +140,7 @@ static enum status show_ws_relations(struct platform_view *view,
     platform_put_one(view, "current-run", "runs", platform_text(object->links, "current-run"));
     platform_put_one(view, "current-configuration-version", "configuration-versions",
                      platform_text(object->links, "current-config"));
-    platform_put_one(view, "agent-pool", "agent-pools",
-                     platform_text(object->links, "agent-pool"));
+    platform_put_one(view, "agent-pool", "agent-pools", platform_text(object->links, "agent-pool"));
     platform_put_one(view, "current-state-version", "state-versions",
                      platform_text(object->links, "current-state"));
     platform_put_one(view, "locked-by", platform_text(object->links, "locked-type"),
@@ -322,8 +321,7 @@ static enum status apply_pool(struct req *req, const struct platform_input *inpu
     if (id[0] != '\0') {
         enum status st = platform_object_load(req->txn, "agent-pools", id, &pool);
         if (st == ST_NOT_FOUND || (st == ST_OK && strcmp(pool.parent, org->id) != 0))
-            return platform_refuse(req, "agent-pool-id",
-                                   "The provided agent pool does not exist");
+            return platform_refuse(req, "agent-pool-id", "The provided agent pool does not exist");
         TRY(st);
         TRY(platform_set_text(req->arena, ws->links, "agent-pool", pool.id));
     }

@@ -3,9 +3,16 @@
 #include "cli/command/command.h"
 #include "cli/dialect/dialect.h"
 
+#include <unistd.h>
+
 #define ROOT "/api/v2/"
 
-enum { PATH_ARGS_MAX = 2 };
+enum { PATH_ARGS_MAX = 2, LOG_BEGINS = 0x02, LOG_ENDS = 0x03, FOLLOW_US = 500000 };
+
+static const struct cli_flag log_flags[] = {
+    {"apply", CLI_BOOL, "the log of the apply"},
+    {"follow", CLI_BOOL, "go on until the log ends"},
+};
 
 struct op {
     const char *name;          /* of the command */
@@ -73,6 +80,20 @@ static const struct op ops[] = {
     {"platform task attach", "POST", "workspaces/%/tasks", "workspace-tasks", "task", "tasks",
      false},
     {"platform task detach", "DELETE", "workspaces/%/tasks/%", NULL, NULL, NULL, false},
+    {"platform agent-pool list", "GET", "organizations/%/agent-pools", NULL, NULL, NULL, false},
+    {"platform agent-pool create", "POST", "organizations/%/agent-pools", "agent-pools", "name",
+     NULL, false},
+    {"platform agent-pool delete", "DELETE", "agent-pools/%", NULL, NULL, NULL, false},
+    {"platform agent-pool agents", "GET", "agent-pools/%/agents", NULL, NULL, NULL, false},
+    {"platform agent-pool token", "POST", "agent-pools/%/authentication-tokens",
+     "authentication-tokens", NULL, NULL, false},
+    {"run create", "POST", "runs", "runs", "workspace", "workspaces", false},
+    {"run list", "GET", "workspaces/%/runs", NULL, NULL, NULL, false},
+    {"run show", "GET", "runs/%", NULL, NULL, NULL, false},
+    {"run apply", "POST", "runs/%/actions/apply", NULL, NULL, NULL, false},
+    {"run discard", "POST", "runs/%/actions/discard", NULL, NULL, NULL, false},
+    {"run cancel", "POST", "runs/%/actions/cancel", NULL, NULL, NULL, false},
+    {"run force-cancel", "POST", "runs/%/actions/force-cancel", NULL, NULL, NULL, false},
     {"platform settings read", "GET", "admin/%-settings", NULL, NULL, NULL, false},
     {"platform settings update", "PATCH", "admin/%-settings", "", NULL, NULL, false},
     {"platform settings rotate-key", "POST", "admin/oidc-settings/actions/rotate-key", NULL, NULL,
@@ -120,7 +141,8 @@ static void put_typed(struct text_writer *w, const struct text_value *v)
                                           "session-remember",
                                           "sso-api-token-session-timeout",
                                           "workspace-limit"};
-    static const char *const lists[] = {"triggers", "email-addresses", "stages"};
+    static const char *const lists[] = {"triggers", "email-addresses", "stages", "target-addrs",
+                                        "replace-addrs"};
     int64_t n;
     ASSERT(v->name.len != 0);
     text_key_bytes(w, v->name);
@@ -205,7 +227,8 @@ static bool put_request_body(struct cli *cli, const struct op *op, unsigned used
 static struct text_value *row_of(struct cli *cli, const struct text_value *resource,
                                  struct text_value *list)
 {
-    static const char *const columns[] = {"name", "username", "description", "email", "value"};
+    static const char *const columns[] = {"name",  "username", "description", "email",
+                                          "value", "status",   "message",     "created-at"};
     const struct text_value *attributes = text_get(resource, "attributes");
     struct text_value *row = cli_object(cli, list);
     ASSERT(resource != NULL);
@@ -287,6 +310,71 @@ static int cmd_platform_state_pull(struct cli *cli)
     return cli_do(cli, &download, &state);
 }
 
+/* Print a log from where it was read last. *done: it has ended. */
+static int print_log_part(struct cli *cli, const char *path, size_t *offset, bool *done)
+{
+    struct cli_reply reply = {0};
+    struct cli_request request = {.method = "GET", .token = ""};
+    size_t before = *offset;
+    request.path = arena_format(&cli->arena, "%s?limit=65536&offset=%zu", path, *offset);
+    if (request.path == NULL)
+        return CLI_LOCAL_ERROR;
+    int code = cli_do(cli, &request, &reply);
+    if (code != CLI_OK)
+        return code;
+    struct bytes text = reply.body;
+    *offset += text.len;
+    if (before == 0 && text.len != 0 && text.data[0] == LOG_BEGINS)
+        text = bytes_from(text, 1);
+    *done = text.len != 0 && text.data[text.len - 1] == LOG_ENDS;
+    text.len -= *done;
+    cli_put(stdout, text);
+    return fflush(stdout) == 0 ? CLI_OK : CLI_LOCAL_ERROR;
+}
+
+/* The path of the log of a phase. NULL with a message. */
+static const char *log_path(struct cli *cli, const char *phase, int *ret_code)
+{
+    struct cli_reply reply = {0};
+    char *id = cli_escape(cli, cli->args[0]);
+    struct cli_request request = {.method = "GET"};
+    if (id != NULL)
+        request.path = arena_format(&cli->arena, ROOT "runs/%s/%s", id, phase);
+    *ret_code = request.path != NULL ? cli_do(cli, &request, &reply) : CLI_LOCAL_ERROR;
+    if (*ret_code != CLI_OK)
+        return NULL;
+    const struct text_value *document = cli_parse_reply(cli, &reply);
+    const struct text_value *url =
+        text_get(text_get(text_get(document, "data"), "attributes"), "log-read-url");
+    const char *path =
+        url != NULL && url->kind == TEXT_STRING ? strstr((const char *)url->text.data, ROOT) : NULL;
+    if (path == NULL)
+        *ret_code = cli_unexpected();
+    return path;
+}
+
+/* Print the log of the plan of a run, or of its apply. */
+static int cmd_run_logs(struct cli *cli)
+{
+    const char *phase = cli_bool(cli, "apply", false) ? "apply" : "plan";
+    bool follow = cli_bool(cli, "follow", false), done = false;
+    size_t offset = 0, before = 1;
+    int code;
+    const char *path = log_path(cli, phase, &code);
+    while (path != NULL && code == CLI_OK && !done && (follow || offset != before)) {
+        before = offset;
+        code = print_log_part(cli, path, &offset, &done);
+        if (follow && !done && offset == before)
+            (void)usleep(FOLLOW_US); /* a signal ends the program */
+    }
+    return code;
+}
+
+#define RUN_COMMAND(name_, args_, min, max, help_)                        \
+    {                                                                     \
+        .name = "run " name_, ARGS(args_, min, max), .run = cmd_platform, \
+        .dialect = &cli_platform_dialect, .help = (help_)                 \
+    }
 #define COMMAND(name_, args_, min, max, help_)                                 \
     {                                                                          \
         .name = "platform " name_, ARGS(args_, min, max), .run = cmd_platform, \
@@ -349,6 +437,28 @@ static const struct cli_command platform_commands[] = {
             "Let a workspace run a task: enforcement-level=advisory stages=pre_plan."),
     COMMAND("task detach", "WORKSPACE_ID WORKSPACE_TASK_ID", 2, 2,
             "End that a workspace runs a task."),
+    COMMAND("agent-pool list", "ORG", 1, 1, "List the agent pools of an organization."),
+    COMMAND("agent-pool create", "ORG NAME" PAIRS, 2, CLI_ANY, "Create an agent pool."),
+    COMMAND("agent-pool delete", "POOL_ID", 1, 1, "Delete an agent pool."),
+    COMMAND("agent-pool agents", "POOL_ID", 1, 1,
+            "List the workers of a pool; the site-wide one is apool-default."),
+    COMMAND("agent-pool token", "POOL_ID" PAIRS, 1, CLI_ANY,
+            "Create a token for workers, shown once: description=TEXT."),
+    RUN_COMMAND("create", "WORKSPACE_ID" PAIRS, 1, CLI_ANY,
+                "Create a run: message=TEXT is-destroy=true plan-only=true auto-apply=true."),
+    RUN_COMMAND("list", "WORKSPACE_ID", 1, 1, "List the runs of a workspace."),
+    RUN_COMMAND("show", "RUN_ID", 1, 1, "Show a run."),
+    {.name = "run logs",
+     ARGS("RUN_ID", 1, 1),
+     .run = cmd_run_logs,
+     .flags = log_flags,
+     .n_flags = ARRAY_LEN(log_flags),
+     .dialect = &cli_platform_dialect,
+     .help = "Print the log of the plan of a run, or of its apply."},
+    RUN_COMMAND("apply", "RUN_ID", 1, 1, "Confirm a plan: it is applied."),
+    RUN_COMMAND("discard", "RUN_ID", 1, 1, "Discard a run that waits."),
+    RUN_COMMAND("cancel", "RUN_ID", 1, 1, "Interrupt a run."),
+    RUN_COMMAND("force-cancel", "RUN_ID", 1, 1, "End a run that does not heed an interrupt."),
     COMMAND("settings read", "NAME", 1, 1,
             "Show settings: general, cost-estimation, saml, smtp, sms, customization."),
     COMMAND("settings update", "NAME" PAIRS, 1, CLI_ANY, "Change settings."),

@@ -34,7 +34,7 @@ static struct bytes query_text(const struct req *req, const char *name)
 }
 
 /* Workers wait for jobs: `index` of the result that they have, and how long they wait. */
-static enum status read_wait(struct req *req)
+static enum status read_worker_wait(struct req *req)
 {
     struct bytes index = query_text(req, "index"), wait = query_text(req, "wait");
     int64_t n = 0, wait_s = WAIT_S_DEFAULT;
@@ -51,7 +51,7 @@ static enum status read_method(struct req *req, const struct router_request *req
 {
     req->method = request->method;
     bool worker = bytes_has_prefix(req->path, BYTES(WORKER)) && req->method == METHOD_GET;
-    return worker ? read_wait(req) : ST_OK;
+    return worker ? read_worker_wait(req) : ST_OK;
 }
 
 /* The platform has organizations; the header for namespaces means nothing to it. */

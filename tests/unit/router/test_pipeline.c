@@ -622,7 +622,7 @@ static void a_route_of_a_later_feature_level_waits_for_that_level(void **ctx)
     const struct test_request *t = world_request(&w, METHOD_POST, "/v1/test/later", "{}");
     assert_int_equal(t->http, 503);
     assert_non_null(strstr((const char *)t->body.data,
-                           "this needs feature level 5, and the cluster is at level 1: upgrade "
+                           "this needs feature level 6, and the cluster is at level 1: upgrade "
                            "every member to this build; older or unreachable: node2"));
     assert_int_equal(runs, 0);
     w.node.raft.feature = RLOG_FEATURE;

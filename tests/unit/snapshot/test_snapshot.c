@@ -101,7 +101,7 @@ static void a_snapshot_of_a_later_feature_level_waits_for_that_level(void **ctx)
     for (unsigned force = 0; force < 2; force++) {
         assert_status(restore(&s, force != 0), ST_INVALID);
         assert_string_equal(why.text,
-                            "the snapshot is refused: it is of feature level 5, this cluster is "
+                            "the snapshot is refused: it is of feature level 6, this cluster is "
                             "at level 1; upgrade every member first");
         assert_int_equal(proposals, 0);
     }
