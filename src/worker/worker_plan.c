@@ -64,9 +64,10 @@ static const struct text_value *member_of(const struct text_value *of, struct by
     return NULL;
 }
 
-static bool is_same(const struct text_value *a, const struct text_value *b)
+/* Whether a text replaced another one. `before` may be NULL. */
+static bool is_changed(const struct text_value *before, const struct text_value *v)
 {
-    return a->kind == b->kind && bytes_eq(a->text, b->text);
+    return before != NULL && before->kind == TEXT_STRING && !bytes_eq(before->text, v->text);
 }
 
 /* Write a value without what its mask hides: the mask is an object or list like the value, with
@@ -79,7 +80,7 @@ static void put_masked(struct text_writer *w, const struct text_value *v,
         text_put_null(w);
     } else if (is_hidden(mask)) {
         if (v->kind == TEXT_STRING)
-            text_put_str(w, before == NULL || is_same(before, v) ? HIDDEN : HIDDEN_AFTER);
+            text_put_str(w, is_changed(before, v) ? HIDDEN_AFTER : HIDDEN);
         else
             text_put_null(w);
     } else if (v->kind == TEXT_OBJECT) {

@@ -459,9 +459,13 @@ def no_thread(tmp_path_factory):
     return str(dir / "no_thread.so")
 
 
+def without_thread(library, number):
+    return {"LD_PRELOAD": library, "NO_THREAD": str(number), "ASAN_OPTIONS": "verify_asan_link_order=0"}
+
+
 @pytest.mark.parametrize("number", [2, 3])  # that of the lease, that of the log
 def test_a_job_whose_thread_cannot_start_ends_with_the_reason(script, no_thread, number):
-    worker = script.start_worker(env={"LD_PRELOAD": no_thread, "NO_THREAD": str(number)})
+    worker = script.start_worker(env=without_thread(no_thread, number))
     job = script.run("plan", {"main.tf": ONE})
     assert job.end["status"] == "errored" and "cannot start a thread" in job.end["message"]
     await_that(lambda: worker.jobs() == [])
@@ -471,7 +475,7 @@ def test_a_job_whose_thread_cannot_start_ends_with_the_reason(script, no_thread,
 def test_a_worker_without_a_thread_for_its_heartbeats_ends(script, no_thread):
     worker = script.start_worker()
     worker.end()
-    worker.start(env={"LD_PRELOAD": no_thread, "NO_THREAD": "1"}, wait=False)
+    worker.start(env=without_thread(no_thread, 1), wait=False)
     assert worker.process.wait(PATIENCE_S) == 1 and "no room for a thread" in worker.log_text()
 
 
