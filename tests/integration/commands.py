@@ -101,7 +101,7 @@ def typed(cli, args, line):
 FILES = {
     "test_cli_acl.py": {"acl"},
     "test_cli_operator.py": {"operator", "init", "status"},
-    "test_cli_platform.py": {"platform"},
+    "test_cli_platform.py": {"platform", "run"},
     "test_cli_scheduler.py": {"agent", "alloc", "job", "node"},
     "test_cli_usage.py": {"completion", "man", "version"},
 }

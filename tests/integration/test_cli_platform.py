@@ -3,11 +3,13 @@
 import base64
 import hashlib
 import json
+import time
 
 import pytest
 
 from commands import Cli, not_seen
 from platform_cluster import PlatformCluster
+from run_worker import Worker, upload
 
 CLUSTER = PlatformCluster
 
@@ -119,6 +121,41 @@ def test_the_rest_of_the_commands_do_what_they_say(cli):
     assert ask(cli, "state", "read", version)["attributes"]["serial"] == 1
     ask(cli, "workspace", "unlock", ws)
     assert cli("platform", "org", "delete", "more").returncode == 0
+
+
+def test_the_commands_take_a_run_from_its_plan_to_its_apply(cli):
+    cluster = cli.cluster
+    token = ask(cli, "agent-pool", "token", "apool-default", "description=w")["attributes"]["token"]
+    worker = Worker(cluster, token, "cli-worker")
+    assert "cli-worker" in cli("platform", "agent-pool", "agents", "apool-default").stdout
+    pool = ask(cli, "agent-pool", "create", "acme", "cli-pool")["id"]
+    assert pool in [one["id"] for one in ask(cli, "agent-pool", "list", "acme")]
+    assert cli("platform", "agent-pool", "delete", pool).returncode == 0
+    ws = ask(cli, "workspace", "create", "acme", "cli-runs")["id"]
+    upload(cluster, ws)
+    run = cli.json("run", "create", ws, "message=by hand")["data"]
+    assert run["attributes"]["message"] == "by hand"
+    worker.claim(run["id"], "plan").end_plan()
+    log = cli("run", "logs", "-follow", run["id"]).stdout
+    assert log == "banner 1\nbanner 2\nbanner 3\nPlan: 1 to add\n"
+    assert cli("run", "logs", "-apply", run["id"]).stdout == ""
+    assert cli("run", "apply", run["id"]).returncode == 0
+    worker.claim(run["id"], "apply").end_apply()
+    assert "Apply complete!" in cli("run", "logs", "-apply", run["id"]).stdout
+    assert "applied" in cli("run", "show", run["id"]).stdout
+    other, third = (cli.json("run", "create", ws)["data"]["id"] for _ in range(2))
+    assert "cancel the run first" in cli("run", "force-cancel", other, code=2).stderr
+    assert cli("run", "discard", third).returncode == 0
+    job = worker.claim(other)
+    assert cli("run", "cancel", other).returncode == 0
+    deadline = time.monotonic() + 60
+    while not cli.json("run", "show", other)["data"]["attributes"]["actions"]["is-force-cancelable"]:
+        job.act("renew")
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    assert cli("run", "force-cancel", other).returncode == 0
+    listed = cli("run", "list", ws).stdout
+    assert all(word in listed for word in ("applied", "force_canceled", "discarded"))
 
 
 def test_every_command_was_seen_to_work():

@@ -324,7 +324,8 @@ class Anything(http.server.BaseHTTPRequestHandler):
         "verification_required": True, "recovery_keys_base64": ["k"],
         "ID": "i", "auth": {"client_token": "t", "accessor": "a", "lease_duration": 1},
         "data": {
-            "attributes": {"hosted-state-download-url": "http://h/api/v2/blobs/x/state"},
+            "attributes": {"hosted-state-download-url": "http://h/api/v2/blobs/x/state",
+                           "log-read-url": "http://h/api/v2/logs/x/y"},
             "keys": ["a"], "path": "x/", "options": {"version": "2"}, "policy": "p", "id": "i",
             "keys_base64": {"f": ["k"]},
             "data": {"a": "1"}, "metadata": {"version": 1}, "version": 1, "versions": {},
@@ -357,6 +358,8 @@ class Anything(http.server.BaseHTTPRequestHandler):
             body = '[{"ID": "x", "AccessorID": "x"}]'
         elif self.command == "DELETE" and self.path.startswith("/v1/acl/"):
             body = "true"
+        elif self.path.startswith("/api/v2/logs/"):
+            body = "\x02a log that has ended\x03"
         body = body.encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))

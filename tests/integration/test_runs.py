@@ -7,7 +7,8 @@ import time
 import pytest
 
 from platform_cluster import PlatformCluster, Receiver, make, signature
-from run_worker import ARCHIVE, FINISHED, Job, Worker, act, fetch, nonce, read_run, run_body, status_of, upload
+from run_worker import ARCHIVE, FINISHED, Worker, act, fetch, nonce, read_run, run_body, status_of, upload
+from test_snapshot import restored, save
 
 LEASE_S = 6
 
@@ -326,8 +327,8 @@ def test_the_token_of_a_run_reads_its_state_and_nothing_else(cluster):
     cluster.ask("GET", "organizations/acme/teams", status=404, who=token)
     job.state(status=404)  # a plan writes no state
     cluster.ask("GET", f"workspaces/{ws}", status=401, who=cluster.agent_token)
-    cluster.ask("POST", "worker/register", {"name": "x"}, status=401, who=token)
-    cluster.ask("POST", "worker/register", {"name": "x"}, status=401, who="olga")
+    cluster.ask("POST", "worker/register", {"name": "x"}, status=404, who=token)
+    cluster.ask("POST", "worker/register", {"name": "x"}, status=404, who="olga")
     job.act("end", status="errored")
     cluster.ask("GET", f"workspaces/{ws}", status=401, who=token)
 
@@ -595,3 +596,33 @@ def test_a_run_survives_the_end_of_the_active_node(cluster):
         active.start()
         cluster.await_up()
     assert status_of(cluster, run) == "planned_and_finished"
+
+
+def test_a_restore_ends_what_was_under_way_and_tells_nothing_of_the_past():
+    """The snapshot has a run that a worker plans, and a message that its receiver did not take."""
+    receiver = Receiver()
+    with RunCluster() as cluster:
+        try:
+            ws = workspace(cluster, "restored")
+            upload(cluster, ws)
+            notify(cluster, ws, "past", receiver.url, ["run:created", "run:errored"])
+            receiver.reply(503)
+            run, after = start(cluster, ws), start(cluster, ws)
+            job = cluster.worker.claim(run)
+            archive = save(cluster.nodes[0])
+            job.end_plan(changes=False, additions=0)
+            act(cluster, after, "cancel")
+            receiver.reply(200)
+            restored(cluster.nodes[1], archive)
+            cluster.await_until(lambda: status_of(cluster, run) == "errored")
+            cluster.await_until(lambda: status_of(cluster, after) == "plan_queued")
+            assert locker(cluster, ws) == after
+            job.act("renew", 409)
+            plan = cluster.ask("GET", f"runs/{run}/plan", who="olga")["data"]["attributes"]
+            assert plan["status"] == "errored" and b"restored" in fetch(cluster, plan["log-read-url"])
+            cluster.await_until(lambda: receiver.got)
+            told = [json.loads(body) for _, _, body in receiver.got]
+            assert ("run:errored", run) in [(one["notifications"][0]["trigger"], one["run_id"]) for one in told]
+            cluster.worker.claim(after).act("end", status="errored")
+        finally:
+            receiver.close()

@@ -19,7 +19,8 @@
 #include <stdatomic.h>
 
 enum {
-    LOOK_MS = 25,
+    IDLE_MS = 50,                               /* between two looks */
+    LAND_MS = 2,                                /* between two looks for flights that landed */
     SLOW_SENDERS = PLATFORM_OUTBOX_SENDERS / 2, /* for rows that failed before */
     CONFIGS_LOOKED_MAX = 1000,                  /* in one look */
 };
@@ -152,11 +153,12 @@ static void note_flight(const struct flight *flight)
 }
 
 /* End the flights that landed. After a failed transaction they stay, and are ended next time. */
-static enum status land_all(struct service *service, struct sender *sender)
+static enum status land_all(struct service *service, struct sender *sender, bool *ret_any)
 {
     bool any = false;
     for (size_t i = 0; i < ARRAY_LEN(sender->flights); i++)
         any |= sender->flights[i].landing = has_landed(&sender->flights[i]);
+    *ret_any = any;
     if (!any)
         return ST_OK;
     TRY(service_transact(service, land, sender));
@@ -370,14 +372,19 @@ void platform_outbox_run(struct service *service)
 {
     struct sender *sender = mem_zalloc(sizeof *sender);
     if (sender == NULL)
-        return; /* begun again in the next term */
+        return;         /* begun again in the next term */
+    unsigned quiet = 0; /* waits since the last look */
     for (uint64_t wait_ms = 0; service_wait(service, wait_ms);) {
-        enum status st = land_all(service, sender);
-        if (st == ST_OK)
+        bool landed;
+        enum status st = land_all(service, sender, &landed);
+        bool looks = landed || sender->n_used == 0 || ++quiet >= IDLE_MS / LAND_MS;
+        if (st == ST_OK && looks) {
+            quiet = 0;
             st = look_all(service, sender);
+        }
         if (st != ST_OK && st != ST_CONFLICT && st != ST_CLOSED && st != ST_NOT_LEADER)
             trace(TRACE_WARN, "platform", "the outbox waits: %s", status_text(st));
-        wait_ms = st != ST_OK ? 1000 : sender->n_used != 0 ? 2 : LOOK_MS;
+        wait_ms = st != ST_OK ? 1000 : sender->n_used != 0 ? LAND_MS : IDLE_MS;
     }
     for (size_t i = 0; i < ARRAY_LEN(sender->flights); i++)
         if (sender->flights[i].used)

@@ -279,11 +279,16 @@ static enum status choose_config(struct req *req, const struct platform_input *i
                : st;
 }
 
-static enum status check_room(struct req *req, const struct platform_object *ws)
+/* Runs that have not ended are never deleted by their age: there is a bound for them. */
+static enum status check_open_runs(struct req *req, const struct platform_object *ws)
 {
-    struct bytes prefix;
-    TRY(platform_run_prefix(req->txn, "queue", ws->id, &prefix));
-    return state_count(req->txn, prefix) < PLATFORM_QUEUE_MAX
+    struct bytes queue, open;
+    TRY(platform_run_prefix(req->txn, "queue", ws->id, &queue));
+    TRY(platform_run_prefix(req->txn, "open", ws->parent, &open));
+    if (state_count(req->txn, open) >= PLATFORM_OPEN_MAX)
+        return req_fail(req, ST_REFUSED, "%d runs of the organization have not ended",
+                        PLATFORM_OPEN_MAX);
+    return state_count(req->txn, queue) < PLATFORM_QUEUE_MAX
                ? ST_OK
                : req_fail(req, ST_REFUSED, "the queue of the workspace has %d runs",
                           PLATFORM_QUEUE_MAX);
@@ -359,7 +364,7 @@ static enum status enter_run(struct req *req, struct platform_flow *flow,
     flow->actor = creator;
     TRY(platform_base_url(req, &base));
     TRY(choose_pool(req, flow));
-    TRY(check_room(req, &flow->ws));
+    TRY(check_open_runs(req, &flow->ws));
     TRY(make_phases(req, flow));
     TRY(platform_set_text(arena, flow->run.links, "cv", config->id));
     TRY(platform_set_text(arena, flow->run.links, "created-by", creator));

@@ -28,7 +28,8 @@
 enum {
     PLATFORM_COOL_OFF_MS = 10 * 1000,
     PLATFORM_RUNS_MAX = 500,   /* of a workspace; the oldest that ended go */
-    PLATFORM_QUEUE_MAX = 1000, /* runs of a workspace that have not ended */
+    PLATFORM_OPEN_MAX = 5000,  /* runs of an organization that have not ended */
+    PLATFORM_QUEUE_MAX = 1000, /* runs of a workspace that wait for their turn */
 };
 
 /* A run with all that a step changes. */
@@ -53,7 +54,7 @@ NODISCARD enum status platform_flow_of_phase(struct state_txn *txn, int64_t now_
  * also the start of its next run. ST_EXISTS: no row of the table fits, nothing is staged. */
 NODISCARD enum status platform_run_step(struct platform_flow *flow, enum run_event event);
 /* Stage a new run, whose objects are in the flow and not stored yet, and its start if its turn has
- * come. */
+ * come. ST_BUSY: a restore is still being followed. */
 NODISCARD enum status platform_run_enter(struct platform_flow *flow);
 /* Stage the start of the run whose turn has come, if the workspace is unlocked. */
 NODISCARD enum status platform_run_next(struct state_txn *txn, int64_t now_ms, const char *ws);

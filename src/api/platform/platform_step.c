@@ -5,6 +5,7 @@
 #include "api/platform/platform_outbox.h"
 #include "api/platform/platform_run.h"
 #include "state/blob.h"
+#include "state/feature.h"
 #include "state/ns_key.h"
 #include "text/time.h"
 
@@ -370,12 +371,61 @@ enum status platform_run_replace(struct platform_flow *holder, const char *next)
     return take_step(&flow, RUN_START, &freed);
 }
 
+/* Restores */
+
+#define EMPTIED KEYS "outbox-restored"
+#define RESTORED KEYS "restored"
+
+/* Whether `key` does not have the version of the last restore yet. */
+static enum status is_behind(struct state_txn *txn, struct bytes key, uint64_t version,
+                             bool *ret_behind)
+{
+    struct state_value value;
+    int64_t known = 0;
+    enum status st = state_get(txn, key, &value);
+    if (st != ST_OK && st != ST_NOT_FOUND)
+        return st;
+    if (st == ST_OK && text_int_parse(value.value, &known) != ST_OK)
+        return ST_CORRUPT;
+    *ret_behind = (uint64_t)known < version;
+    return ST_OK;
+}
+
+static enum status note_version(struct state_txn *txn, struct bytes key, uint64_t version)
+{
+    const char *text = arena_number(txn->arena, version);
+    return text != NULL ? state_put(txn, key, bytes_str(text)) : ST_NOMEM;
+}
+
+/* Whether a restore has nothing of the platform to follow: no run is open, no row waits. */
+static bool is_quiet(const struct state_txn *txn)
+{
+    return state_count(txn, BYTES(KEYS "open/")) == 0 &&
+           state_count(txn, BYTES(PLATFORM_OUTBOX)) == 0;
+}
+
+/* The first run after a restore notes its version. While the duty has still to follow the restore,
+ * a new run would be told about to an outbox that is emptied next: ST_BUSY. */
+static enum status note_restore(struct state_txn *txn)
+{
+    uint64_t version = state_restored(txn);
+    bool behind;
+    TRY(is_behind(txn, BYTES(RESTORED), version, &behind));
+    if (!behind)
+        return ST_OK;
+    if (!is_quiet(txn))
+        return ST_BUSY;
+    TRY(note_version(txn, BYTES(EMPTIED), version));
+    return note_version(txn, BYTES(RESTORED), version);
+}
+
 /* Entering and starting */
 
 enum status platform_run_enter(struct platform_flow *flow)
 {
     struct state_txn *txn = flow->txn;
     struct bytes key;
+    TRY(note_restore(txn));
     TRY(platform_object_add(txn, &flow->run));
     TRY(platform_object_add(txn, &flow->plan));
     TRY(platform_object_add(txn, &flow->apply));
@@ -404,13 +454,17 @@ enum status platform_run_next(struct state_txn *txn, int64_t now_ms, const char 
         return ST_OK;
     TRY(platform_run_prefix(txn, "queue", ws, &prefix));
     TRY(state_scan(txn, prefix, (struct bytes){0}, &iter));
-    if (!state_iter_next(&iter))
-        return ST_OK;
-    const char *id = platform_run_key_id(txn, iter.key);
-    if (id == NULL)
-        return ST_NOMEM;
-    TRY(platform_flow_load(txn, now_ms, id, &flow));
-    return platform_run_step(&flow, RUN_START);
+    while (state_iter_next(&iter)) {
+        const char *id = platform_run_key_id(txn, iter.key);
+        if (id == NULL)
+            return ST_NOMEM;
+        enum status st = platform_flow_load(txn, now_ms, id, &flow);
+        if (st == ST_OK)
+            return platform_run_step(&flow, RUN_START);
+        if (st != ST_NOT_FOUND)
+            return st;
+    }
+    return ST_OK;
 }
 
 enum status platform_run_forget(const struct auth_scope *scope,
@@ -455,9 +509,13 @@ enum status platform_leases_end(struct state_txn *txn, int64_t now_ms)
     struct platform_flow flow;
     struct bytes prefix;
     char now[STATE_TIME_DIGITS + 1];
+    bool restored;
     TRY(platform_run_prefix(txn, "lease", "", &prefix));
     state_walk(txn, prefix, &walk);
     if (now_ms <= 0 || !state_walk_next(&walk))
+        return ST_OK;
+    TRY(is_behind(txn, BYTES(RESTORED), state_restored(txn), &restored));
+    if (restored) /* the duty below has the word */
         return ST_OK;
     state_time_text(now_ms, now);
     if (memcmp(walk.key.data + prefix.len, now, STATE_TIME_DIGITS) > 0)
@@ -473,30 +531,6 @@ enum status platform_leases_end(struct state_txn *txn, int64_t now_ms)
     flow.why = "The worker was lost: its lease ended. The run is not taken up again.";
     st = platform_run_step(&flow, RUN_LOSE);
     return st == ST_EXISTS ? ST_OK : st;
-}
-
-#define EMPTIED KEYS "outbox-restored"
-#define RESTORED KEYS "restored"
-
-/* Whether `key` does not have the version of the last restore yet. */
-static enum status is_behind(struct state_txn *txn, struct bytes key, uint64_t version,
-                             bool *ret_behind)
-{
-    struct state_value value;
-    int64_t known = 0;
-    enum status st = state_get(txn, key, &value);
-    if (st != ST_OK && st != ST_NOT_FOUND)
-        return st;
-    if (st == ST_OK && text_int_parse(value.value, &known) != ST_OK)
-        return ST_CORRUPT;
-    *ret_behind = (uint64_t)known < version;
-    return ST_OK;
-}
-
-static enum status note_version(struct state_txn *txn, struct bytes key, uint64_t version)
-{
-    const char *text = arena_number(txn->arena, version);
-    return text != NULL ? state_put(txn, key, bytes_str(text)) : ST_NOMEM;
 }
 
 /* The first run that was under way in the restored state; those that began since have its version.
@@ -526,8 +560,11 @@ enum status platform_runs_restored(struct state_txn *txn, int64_t now_ms)
 {
     struct platform_flow flow;
     uint64_t version = state_restored(txn);
-    bool full, behind;
-    if (version == 0)
+    bool full, behind, raised;
+    if (version == 0 || is_quiet(txn))
+        return ST_OK;
+    TRY(state_has_feature(txn, PLATFORM_RUNS_FEATURE, &raised));
+    if (!raised)
         return ST_OK;
     TRY(is_behind(txn, BYTES(EMPTIED), version, &full));
     if (full) { /* the rows are about the past */

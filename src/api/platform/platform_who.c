@@ -131,11 +131,15 @@ enum status platform_who(struct req *req, struct platform_who *ret_who)
 enum status platform_who_pool(struct req *req, struct platform_object *ret_pool)
 {
     struct token_part part;
-    if (req->token == NULL || req->token->kind != TOKEN_PLATFORM)
+    if (req->token == NULL)
         return ST_UNAUTHENTICATED;
+    if (req->token->kind != TOKEN_PLATFORM)
+        return ST_NOT_FOUND;
     TRY(record_decode(&part_record, req->token->part, req->arena, &part));
-    enum status st = platform_object_load(req->txn, "agent-pools", part.owner, ret_pool);
-    return st == ST_NOT_FOUND ? ST_UNAUTHENTICATED : st;
+    enum status st = platform_object_load(req->txn, NULL, part.owner, ret_pool);
+    if (st != ST_OK)
+        return st == ST_NOT_FOUND ? ST_UNAUTHENTICATED : st;
+    return strcmp(ret_pool->type, "agent-pools") == 0 ? ST_OK : ST_NOT_FOUND;
 }
 
 enum status platform_who_admin(struct req *req, struct platform_who *ret_who)

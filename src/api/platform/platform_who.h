@@ -60,7 +60,8 @@ enum platform_ws_right {
 /* The owner of the request's token. ST_UNAUTHENTICATED: there is none, its owner was deleted, or
  * the user is suspended. */
 NODISCARD enum status platform_who(struct req *req, struct platform_who *ret_who);
-/* The agent pool of the request's token. ST_UNAUTHENTICATED: the token is another one. */
+/* The agent pool of the request's token. ST_NOT_FOUND: the token has another owner.
+ * ST_UNAUTHENTICATED: there is no token, or its pool was deleted. */
 NODISCARD enum status platform_who_pool(struct req *req, struct platform_object *ret_pool);
 /* As platform_who, for site administrators alone. ST_NOT_FOUND: another sender. */
 NODISCARD enum status platform_who_admin(struct req *req, struct platform_who *ret_who);

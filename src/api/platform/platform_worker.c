@@ -19,6 +19,8 @@ enum {
     COUNT_MAX = 1000000000,
 };
 
+/* The fields have presets instead of being required: the sender is judged before the body. */
+
 /* Agents */
 
 enum status platform_worker_agent(struct req *req, struct platform_object *ret_agent)
@@ -34,7 +36,7 @@ struct worker_hello {
     const struct text_value *tools;
 };
 static const struct field hello_fields[] = {
-    FIELD(struct worker_hello, name, STRING, .required = true, .help = "Name of the worker."),
+    FIELD(struct worker_hello, name, STRING, .preset = "", .help = "Name of the worker."),
     FIELD(struct worker_hello, version, STRING, .preset = ""),
     FIELD(struct worker_hello, agent_id, STRING, .preset = "",
           .help = "Id of an earlier registration of this worker."),
@@ -135,7 +137,7 @@ struct worker_beat {
     const char *status;
 };
 static const struct field beat_fields[] = {
-    FIELD(struct worker_beat, status, STRING, .required = true, .help = "idle, busy or exited."),
+    FIELD(struct worker_beat, status, STRING, .preset = "", .help = "idle, busy or exited."),
 };
 static const struct schema worker_beat_schema = SCHEMA(struct worker_beat, beat_fields);
 
@@ -230,7 +232,7 @@ struct worker_claim {
     const char *claim;
 };
 static const struct field claim_fields[] = {
-    FIELD(struct worker_claim, claim, STRING, .required = true, .hidden = true,
+    FIELD(struct worker_claim, claim, STRING, .preset = "", .hidden = true,
           .help = "16 to 64 random letters and digits; new for each claim."),
 };
 static const struct schema worker_claim_schema = SCHEMA(struct worker_claim, claim_fields);
@@ -387,10 +389,10 @@ struct worker_piece {
     int64_t offset;
 };
 static const struct field piece_fields[] = {
-    FIELD(struct worker_piece, claim, STRING, .required = true, .hidden = true),
-    FIELD(struct worker_piece, offset, INT, .required = true,
+    FIELD(struct worker_piece, claim, STRING, .preset = "", .hidden = true),
+    FIELD(struct worker_piece, offset, INT, .preset = "-1",
           .help = "Where the bytes begin in the log."),
-    FIELD(struct worker_piece, data, STRING, .required = true, .hidden = true,
+    FIELD(struct worker_piece, data, STRING, .preset = "", .hidden = true,
           .help = "Up to 65536 bytes, in base64."),
 };
 static const struct schema worker_piece_schema = SCHEMA(struct worker_piece, piece_fields);
@@ -435,8 +437,8 @@ struct worker_end {
     int64_t resource_additions, resource_changes, resource_destructions, resource_imports;
 };
 static const struct field end_fields[] = {
-    FIELD(struct worker_end, claim, STRING, .required = true, .hidden = true),
-    FIELD(struct worker_end, status, STRING, .required = true,
+    FIELD(struct worker_end, claim, STRING, .preset = "", .hidden = true),
+    FIELD(struct worker_end, status, STRING, .preset = "",
           .help = "finished, errored or canceled."),
     FIELD(struct worker_end, message, STRING, .preset = "", .help = "Why, for people."),
     FIELD(struct worker_end, tool, STRING, .preset = "", .help = "The tool that made the plan."),
