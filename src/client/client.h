@@ -11,7 +11,12 @@
 
 #include <sys/types.h>
 
-enum { CLIENT_SERVERS_MAX = 16, CLIENT_FILE_MAX = 64 * 1024, CLIENT_URL_MAX = 4096 };
+enum {
+    CLIENT_SERVERS_MAX = 16,
+    CLIENT_FILE_MAX = 64 * 1024,
+    CLIENT_URL_MAX = 4096,
+    CLIENT_IDLE_MAX = 4
+};
 
 /* client.c: time, the log, threads, members of trees. */
 
@@ -55,6 +60,9 @@ struct client {
     struct field_strings servers; /* URLs without a path */
     const char *ca_file;          /* PEM; "": the certificates of the system */
     _Atomic unsigned server;      /* the server that answered last */
+    /* Handles of libcurl with their open connections, NULL: a free place. Each is of one request at
+     * a time. */
+    void *_Atomic idle[CLIENT_IDLE_MAX];
 };
 
 struct client_call {

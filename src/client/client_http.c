@@ -2,6 +2,7 @@
 #include "client/client.h"
 
 #include <curl/curl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -94,17 +95,43 @@ static bool set_options(struct ask *ask, const char *url)
            (ask->client->ca_file[0] == '\0' || SET(CAINFO, ask->client->ca_file));
 }
 
+/* A handle, with the connections of an earlier request if there was one. NULL: no memory. */
+static CURL *take_handle(struct client *client)
+{
+    for (size_t i = 0; i < CLIENT_IDLE_MAX; i++) {
+        CURL *curl = atomic_exchange(&client->idle[i], NULL);
+        if (curl != NULL)
+            return curl;
+    }
+    return curl_easy_init();
+}
+
+static void put_handle(struct client *client, CURL *curl)
+{
+    curl_easy_reset(curl); /* connections stay open */
+    for (size_t i = 0; i < CLIENT_IDLE_MAX; i++) {
+        void *none = NULL;
+        if (atomic_compare_exchange_strong(&client->idle[i], &none, curl))
+            return;
+    }
+    curl_easy_cleanup(curl);
+}
+
 static enum status ask_server(struct client *client, struct client_call *call, const char *url,
                               struct buf *ret_body)
 {
-    struct ask ask = {.client = client, .call = call, .body = ret_body, .curl = curl_easy_init()};
+    struct ask ask = {
+        .client = client, .call = call, .body = ret_body, .curl = take_handle(client)};
     long http = 0;
     if (ask.curl == NULL)
         return ST_NOMEM;
     bool good = set_options(&ask, url) && curl_easy_perform(ask.curl) == CURLE_OK &&
                 curl_easy_getinfo(ask.curl, CURLINFO_RESPONSE_CODE, &http) == CURLE_OK;
     curl_slist_free_all(ask.headers);
-    curl_easy_cleanup(ask.curl);
+    if (good)
+        put_handle(client, ask.curl);
+    else
+        curl_easy_cleanup(ask.curl);
     call->http = (int)http;
     call->index = ask.index;
     return good ? ST_OK : ST_IO;

@@ -114,12 +114,15 @@ static enum status get_ready(const char *path, struct reason *why)
         (void)snprintf(host, sizeof host, "worker"); /* "worker" fits */
     if (c->name[0] == '\0')
         c->name = arena_str(&worker.arena, bytes_str(host));
+    if (c->name == NULL)
+        return ST_NOMEM;
     worker.client.servers = c->servers;
     worker.client.ca_file = c->ca_file;
     worker.lease_s = worker.renew_s = worker.heartbeat_s = 20; /* until the servers say more */
     TRY(load_token(why));
     TRY(take_folder(why));
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || c->name == NULL) {
+    /* A run of the same user may then read neither the memory nor the environment of the worker. */
+    if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
         reason_set(why, "prctl: %s", strerror(errno));
         return ST_IO;
     }

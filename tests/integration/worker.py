@@ -130,6 +130,7 @@ class Script:
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = 1 << 16  # one packet for head and body
 
             def do(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
