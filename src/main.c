@@ -11,6 +11,7 @@
 #include "server/inspect.h"
 #include "server/recover.h"
 #include "server/server.h"
+#include "worker/worker.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -309,6 +310,12 @@ static int run_agent(struct cli *cli)
     return file != NULL ? agent_run(file) : cli_usage_error(cli, "-config FILE is missing");
 }
 
+static int run_worker(struct cli *cli)
+{
+    const char *file = cli_text(cli, "config");
+    return file != NULL ? worker_run(file) : cli_usage_error(cli, "-config FILE is missing");
+}
+
 static const struct cli_flag agent_flags[] = {{"config", CLI_FILE, "configuration file"}};
 static const struct cli_command commands[] = {
     {.name = "dev",
@@ -332,6 +339,13 @@ static const struct cli_command commands[] = {
      .offline = true,
      .run = run_agent,
      .help = "Run tasks of the scheduler on this machine."},
+    {.name = "worker",
+     .args = "",
+     .flags = agent_flags,
+     .n_flags = ARRAY_LEN(agent_flags),
+     .offline = true,
+     .run = run_worker,
+     .help = "Run plans and applies of the platform on this machine."},
     {.name = "cluster bootstrap",
      .args = "NAME[,HOST…]…",
      .args_min = 1,

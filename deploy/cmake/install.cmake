@@ -1,13 +1,15 @@
 # What `cmake --install` puts where, below the prefix. The unit names the program and the documents,
 # so it is written at installation, when the prefix is known.
 install(TARGETS holdfast RUNTIME DESTINATION bin)
-install(CODE "set(unit_source \"${CMAKE_CURRENT_SOURCE_DIR}/deploy/systemd/holdfast.service\")")
+install(CODE "set(unit_folder \"${CMAKE_CURRENT_SOURCE_DIR}/deploy/systemd\")")
 install(CODE [[
-    set(unit "${CMAKE_INSTALL_PREFIX}/lib/systemd/system/holdfast.service")
-    file(READ "${unit_source}" text)
-    string(REPLACE "/usr/local/" "${CMAKE_INSTALL_PREFIX}/" text "${text}")
-    file(WRITE "$ENV{DESTDIR}${unit}" "${text}")
-    message(STATUS "Installing: $ENV{DESTDIR}${unit}")
+    foreach(name holdfast holdfast-worker)
+        set(unit "${CMAKE_INSTALL_PREFIX}/lib/systemd/system/${name}.service")
+        file(READ "${unit_folder}/${name}.service" text)
+        string(REPLACE "/usr/local/" "${CMAKE_INSTALL_PREFIX}/" text "${text}")
+        file(WRITE "$ENV{DESTDIR}${unit}" "${text}")
+        message(STATUS "Installing: $ENV{DESTDIR}${unit}")
+    endforeach()
 ]])
 install(FILES deploy/systemd/sysusers.conf DESTINATION lib/sysusers.d RENAME holdfast.conf)
 install(FILES deploy/systemd/tmpfiles.conf DESTINATION lib/tmpfiles.d RENAME holdfast.conf)

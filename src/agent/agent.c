@@ -1,13 +1,9 @@
 #include "agent/agent_internal.h"
 
 #include "crypto/crypto.h"
-#include "text/config_block.h"
-#include "text/hcl.h"
 
 #include <curl/curl.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -16,11 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FILE_MAX_ = 64 * 1024, RETRY_MS = 1000, WORK_WAIT_S = 60 };
+enum { RETRY_MS = 1000, WORK_WAIT_S = 60 };
 
 struct agent agent = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
-
-static volatile sig_atomic_t ending;
 
 static const struct field config_fields[] = {
     FIELD(struct agent_config, servers, STRINGS, .required = true),
@@ -53,144 +47,27 @@ void agent_unlock(void)
     ASSERT(rc == 0);
 }
 
-static struct timespec clock_of(clockid_t id)
-{
-    struct timespec now;
-    (void)clock_gettime(id, &now); /* both clocks exist */
-    return now;
-}
-
-int64_t agent_now_ms(void)
-{
-    struct timespec now = clock_of(CLOCK_REALTIME);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-uint64_t agent_mono_ms(void)
-{
-    struct timespec now = clock_of(CLOCK_MONOTONIC);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 void agent_wait(unsigned ms)
 {
-    struct timespec until = clock_of(CLOCK_REALTIME);
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until); /* the clock exists */
     until.tv_nsec += (long)(ms % 1000) * 1000000;
     until.tv_sec += ms / 1000 + until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     (void)pthread_cond_timedwait(&agent.changed, &agent.lock, &until); /* the caller looks again */
 }
 
-void agent_say(const char *format, ...)
-{
-    char line[512], at[32];
-    struct tm utc;
-    time_t now = time(NULL);
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(line, sizeof line, format, args); /* a longer line is cut */
-    va_end(args);
-    (void)strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
-    (void)fprintf(stderr, "%s agent: %s\n", at, line); /* standard error is all there is */
-}
-
-bool agent_thread(void *(*run)(void *), void *ctx)
-{
-    pthread_attr_t attr;
-    pthread_t thread;
-    if (pthread_attr_init(&attr) != 0)
-        return false;
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED); /* a valid value */
-    (void)pthread_attr_setstacksize(&attr, 256 * 1024);                /* above the least size */
-    bool begun = pthread_create(&thread, &attr, run, ctx) == 0;
-    (void)pthread_attr_destroy(&attr); /* destroying cannot fail */
-    return begun;
-}
-
-const char *member_text(const struct text_value *of, const char *name)
-{
-    const struct text_value *v = text_get(of, name);
-    return v != NULL && v->kind == TEXT_STRING ? (const char *)v->text.data : "";
-}
-
-int64_t member_int(const struct text_value *of, const char *name)
-{
-    int64_t n = 0;
-    const struct text_value *v = text_get(of, name);
-    return v != NULL && text_to_int(v, &n) == ST_OK ? n : 0;
-}
-
-bool member_bool(const struct text_value *of, const char *name)
-{
-    const struct text_value *v = text_get(of, name);
-    return v != NULL && v->kind == TEXT_BOOL && v->truth;
-}
-
-/* Files */
-
-static enum status agent_read_file(const char *path, struct buf *out)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return status_from_errno(errno);
-    enum status st = ST_OK;
-    for (ssize_t n = 1; n > 0 && st == ST_OK;) {
-        char part[4096];
-        n = read(fd, part, sizeof part);
-        if (n > 0)
-            buf_add(out, bytes_of(part, (size_t)n));
-        st = n < 0 ? ST_IO : out->len > FILE_MAX_ ? ST_TOO_BIG : buf_status(out);
-    }
-    (void)close(fd); /* the file was only read */
-    return st;
-}
-
-/* Write a file that its owner alone reads, whole or not at all. */
-static bool write_file(const char *path, struct bytes text)
-{
-    char *next = arena_format(&agent.arena, "%s.new", path);
-    int fd = next != NULL ? open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
-    if (fd < 0)
-        return false;
-    bool written = write(fd, text.data, text.len) == (ssize_t)text.len && fsync(fd) == 0;
-    return close(fd) == 0 && written && rename(next, path) == 0;
-}
-
 static enum status load_config(const char *path, struct reason *why)
 {
-    CLEANUP(buf_done) struct buf text = {0};
-    const struct text_value *root;
-    struct schema_fault fault = {.field = ""};
     struct agent_config *config = &agent.config;
-    enum status st = agent_read_file(path, &text);
-    if (st != ST_OK) {
-        reason_set(why, "%s: %s", path, status_text(st));
-        return st;
-    }
-    TRY(text_hcl_parse(&agent.arena, buf_bytes(&text), &root, why));
-    st = schema_decode(&config_schema, root, &agent.arena, config, &fault);
-    const struct text_value *unknown = schema_unknown(&config_schema, root, NULL);
-    if (st == ST_OK && unknown != NULL) {
-        reason_set(why, "line %u: %.*s is no field", unknown->line, (int)unknown->name.len,
-                   (const char *)unknown->name.data);
-        return ST_INVALID;
-    }
-    if (st != ST_OK)
-        reason_set(why, "line %u: %s: %s", fault.line, fault.field, fault.why.text);
-    if (st == ST_OK && (config->servers.n == 0 || config->servers.n > AGENT_SERVERS_MAX)) {
-        reason_set(why, "servers: 1 to %d addresses are expected", AGENT_SERVERS_MAX);
-        return ST_INVALID;
-    }
-    return st;
+    TRY(client_load_config(path, &config_schema, &agent.arena, config, why));
+    if (config->servers.n != 0 && config->servers.n <= CLIENT_SERVERS_MAX)
+        return ST_OK;
+    reason_set(why, "servers: 1 to %d addresses are expected", CLIENT_SERVERS_MAX);
+    return ST_INVALID;
 }
 
 /* Joining */
-
-static void trim(struct buf *text)
-{
-    while (text->len > 0 && text->data[text->len - 1] <= ' ')
-        text->len--;
-}
 
 /* The node's id and secret: those of an earlier start, or new ones for the join token. */
 static enum status agent_become_node(void)
@@ -201,13 +78,14 @@ static enum status agent_become_node(void)
     int http = 0;
     if (path == NULL)
         return ST_NOMEM;
-    if (agent_read_file(path, &text) == ST_OK && text.len >= 2 * AGENT_UUID_LEN + 1) {
+    if (client_read_file(path, CLIENT_FILE_MAX, &text) == ST_OK &&
+        text.len >= 2 * AGENT_UUID_LEN + 1) {
         memcpy(agent.node, text.data, AGENT_UUID_LEN);
         memcpy(agent.secret, text.data + AGENT_UUID_LEN + 1, AGENT_UUID_LEN);
         return ST_OK;
     }
-    TRY(agent_read_file(agent.config.join_token_file, &token));
-    trim(&token);
+    TRY(client_read_file(agent.config.join_token_file, CLIENT_FILE_MAX, &token));
+    client_trim(&token);
     if (token.len != AGENT_UUID_LEN)
         return ST_INVALID;
     memcpy(agent.secret, token.data, AGENT_UUID_LEN);
@@ -222,7 +100,8 @@ static enum status agent_become_node(void)
     (void)snprintf(agent.secret, sizeof agent.secret, "%s", member_text(reply, "SecretID"));
     buf_clear(&text);
     buf_add_format(&text, "%s %s\n", agent.node, agent.secret);
-    return buf_status(&text) == ST_OK && write_file(path, buf_bytes(&text)) ? ST_OK : ST_IO;
+    TRY(buf_status(&text));
+    return client_write_file(path, buf_bytes(&text));
 }
 
 static void put_attributes(struct text_writer *w)
@@ -292,12 +171,6 @@ static enum status agent_register_node(void)
 
 /* Threads */
 
-static void sleep_ms(int64_t ms)
-{
-    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&t, NULL); /* a shorter sleep does no harm */
-}
-
 static void *beat_run(void *unused)
 {
     (void)unused;
@@ -313,7 +186,7 @@ static void *beat_run(void *unused)
             ttl_ms = MAX(member_int(said, "TTLMs"), INT64_C(200));
         buf_done(&reply);
         arena_done(&arena);
-        sleep_ms(said != NULL ? ttl_ms / 2 : RETRY_MS);
+        client_sleep_ms(said != NULL ? ttl_ms / 2 : RETRY_MS);
     }
     return NULL;
 }
@@ -337,12 +210,6 @@ static enum status look_for_work(uint64_t *index)
     return ST_OK;
 }
 
-static void on_end(int number)
-{
-    (void)number;
-    ending = 1;
-}
-
 /* End every process: none outlives the agent. */
 static void end_all(void)
 {
@@ -358,19 +225,11 @@ static void end_all(void)
 
 static bool start_threads(void)
 {
-    bool begun = agent_thread(beat_run, NULL) && agent_thread(agent_report_run, NULL);
+    bool begun = client_thread(beat_run, NULL) && client_thread(agent_report_run, NULL);
     for (size_t i = 0; i < agent.config.servers.n; i++)
-        begun =
-            begun && agent_thread(agent_link_run, (void *)(uintptr_t)agent.config.servers.items[i]);
+        begun = begun &&
+                client_thread(agent_link_run, (void *)(uintptr_t)agent.config.servers.items[i]);
     return begun;
-}
-
-static void catch_signals(void)
-{
-    struct sigaction end = {.sa_handler = on_end}, ignore = {.sa_handler = SIG_IGN};
-    (void)sigaction(SIGTERM, &end, NULL); /* valid signals and actions */
-    (void)sigaction(SIGINT, &end, NULL);
-    (void)sigaction(SIGPIPE, &ignore, NULL);
 }
 
 /* Do until it succeeds. False: the agent ends. */
@@ -378,9 +237,9 @@ static bool insist(enum status (*act)(void), const char *what)
 {
     for (enum status st = act(); st != ST_OK; st = act()) {
         agent_say("%s: %s", what, status_text(st));
-        if (ending || st == ST_DENIED || st == ST_INVALID || st == ST_NOT_FOUND)
+        if (client_is_ending() || st == ST_DENIED || st == ST_INVALID || st == ST_NOT_FOUND)
             return false;
-        sleep_ms(RETRY_MS);
+        client_sleep_ms(RETRY_MS);
     }
     return true;
 }
@@ -391,7 +250,7 @@ static void *work_run(void *unused)
     (void)unused;
     for (;;)
         if (look_for_work(&index) != ST_OK)
-            sleep_ms(RETRY_MS);
+            client_sleep_ms(RETRY_MS);
     return NULL;
 }
 
@@ -407,7 +266,9 @@ int agent_run(const char *path)
         return EXIT_FAILURE;
     }
     list_init(&agent.allocs);
-    catch_signals();
+    agent.client.servers = agent.config.servers;
+    agent.client.ca_file = agent.config.ca_file;
+    client_catch_signals();
     if (mkdir(agent.config.data_dir, 0711) != 0 && errno != EEXIST) {
         agent_say("%s: %s", agent.config.data_dir, strerror(errno));
         return EXIT_FAILURE;
@@ -417,10 +278,10 @@ int agent_run(const char *path)
     if (!insist(agent_become_node, "joining") || !insist(agent_register_node, "registering"))
         return EXIT_FAILURE;
     agent_say("node %s (%s) is registered", agent.node, agent.config.name);
-    if (!start_threads() || !agent_thread(work_run, NULL))
+    if (!start_threads() || !client_thread(work_run, NULL))
         return EXIT_FAILURE;
-    while (!ending)
-        sleep_ms(RETRY_MS); /* a signal ends the sleep */
+    while (!client_is_ending())
+        client_sleep_ms(RETRY_MS); /* a signal ends the sleep */
     end_all();
     agent_say("ends");
     _exit(EXIT_SUCCESS); /* other threads still use what handlers of exit release */

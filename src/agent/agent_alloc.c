@@ -173,7 +173,7 @@ static void add_alloc(const struct text_value *said)
             alloc->tasks[i].state = TASK_DEAD;
             alloc->tasks[i].failed = alloc->tasks[i].over = true;
         }
-    alloc->checker = agent_thread(agent_checks_run, alloc);
+    alloc->checker = client_thread(agent_checks_run, alloc);
     alloc_changed(alloc);
 }
 

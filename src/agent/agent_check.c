@@ -222,9 +222,9 @@ static bool run_due(struct checks *checks)
     for (unsigned i = 0; i < checks->n; i++) {
         struct check *c = &checks->items[i];
         const char *before = c->status;
-        if (agent_mono_ms() < c->due_ms)
+        if (client_mono_ms() < c->due_ms)
             continue;
-        c->due_ms = agent_mono_ms() + (uint64_t)(member_int(c->spec, "Interval") / 1000000);
+        c->due_ms = client_mono_ms() + (uint64_t)(member_int(c->spec, "Interval") / 1000000);
         buf_clear(&c->output);
         long timeout_ms = (long)(member_int(c->spec, "Timeout") / 1000000);
         if (strcmp(member_text(c->spec, "Type"), "tcp") == 0)

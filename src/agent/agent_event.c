@@ -55,7 +55,7 @@ void task_event(struct task *task, const struct event *e)
     struct text_writer w = {.out = &text, .plain = true};
     text_open_object(&w);
     text_member_str(&w, "Type", e->type);
-    text_member_int(&w, "Time", agent_now_ms() * 1000000);
+    text_member_int(&w, "Time", client_now_ms() * 1000000);
     text_member_str(&w, "DisplayMessage", e->display);
     put_text(&w, "Message", e->message);
     event_put_details(e, &w);

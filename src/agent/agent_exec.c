@@ -165,7 +165,7 @@ static void reap(struct exec *x)
         x->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     x->pid = 0;
     close_fd(&x->pidfd);
-    x->end_ms = agent_mono_ms() + LINGER_MS;
+    x->end_ms = client_mono_ms() + LINGER_MS;
 }
 
 /* One look at everything. */
@@ -189,11 +189,11 @@ static void exec_turn(struct exec *x)
             read_output(x, i);
     if (fds[3].revents != 0 && x->pid != 0)
         reap(x);
-    if (agent_mono_ms() >= x->beat_ms) {
-        x->beat_ms = agent_mono_ms() + BEAT_MS;
+    if (client_mono_ms() >= x->beat_ms) {
+        x->beat_ms = client_mono_ms() + BEAT_MS;
         send_frame(x, "{%s%s}", "", "");
     }
-    if (x->pid == 0 && ((x->out[0] < 0 && x->out[1] < 0) || agent_mono_ms() >= x->end_ms))
+    if (x->pid == 0 && ((x->out[0] < 0 && x->out[1] < 0) || client_mono_ms() >= x->end_ms))
         finish(x);
 }
 
@@ -212,8 +212,8 @@ static enum status take(struct exec *x)
 static void exec_flush(struct exec *x)
 {
     struct buf *out = websocket_out(x->websocket);
-    uint64_t until_ms = agent_mono_ms() + 5000;
-    while (out->len != 0 && agent_mono_ms() < until_ms) {
+    uint64_t until_ms = client_mono_ms() + 5000;
+    while (out->len != 0 && client_mono_ms() < until_ms) {
         struct pollfd fd = {.fd = stream_fd(x->stream), .events = POLLOUT};
         if (stream_write(x->stream, out) != ST_OK)
             return;
@@ -225,7 +225,7 @@ static void exec_flush(struct exec *x)
 static void converse(struct exec *x)
 {
     enum status st = ST_OK;
-    x->beat_ms = agent_mono_ms() + BEAT_MS;
+    x->beat_ms = client_mono_ms() + BEAT_MS;
     while (st == ST_OK && !x->over && !x->refused) {
         exec_turn(x);
         st = take(x);
@@ -322,7 +322,7 @@ static void exec_start(struct exec *x, const struct text_value *body)
                full ? "too many exec sessions on the node" : text);
         return;
     }
-    spawn.path = agent_program(&arena, spawn.env, spawn.dir, argv[0]);
+    spawn.path = client_program(&arena, spawn.env, spawn.dir, argv[0]);
     spawn.argv = argv;
     if (spawn.path == NULL) {
         (void)snprintf(text, sizeof text, "failed to start command: no executable \"%.64s\"",
@@ -334,7 +334,7 @@ static void exec_start(struct exec *x, const struct text_value *body)
         refuse(x, WEBSOCKET_INTERNAL, "failed to start command: no descriptors");
         return;
     }
-    st = agent_spawn(&spawn, &x->pid, &why);
+    st = client_spawn(&spawn, &x->pid, &why);
     close_theirs(&spawn);
     if (st != ST_OK) {
         refuse(x, WEBSOCKET_INTERNAL, why.text);

@@ -12,17 +12,13 @@
 #define HOLDFAST_AGENT_AGENT_INTERNAL_H
 
 #include "agent/agent.h"
-#include "base/arena.h"
-#include "base/buf.h"
 #include "base/list.h"
-#include "text/json.h"
-#include "text/schema.h"
+#include "client/client.h"
 
 #include <pthread.h>
 #include <signal.h>
 
 enum {
-    AGENT_SERVERS_MAX = 16,
     AGENT_EVENTS_MAX = 10,
     AGENT_UUID_LEN = 36,
     AGENT_KILL_MS_MAX = 30000,
@@ -85,7 +81,7 @@ struct agent {
     pthread_cond_t changed; /* a task or an allocation changed */
     struct list allocs;
     unsigned sessions;
-    unsigned server; /* the server that answered last */
+    struct client client;
 };
 extern struct agent agent;
 
@@ -93,16 +89,7 @@ void agent_lock(void);
 void agent_unlock(void);
 /* Wait for a change of any task, `ms` at most. The lock is held. */
 void agent_wait(unsigned ms);
-int64_t agent_now_ms(void);
-uint64_t agent_mono_ms(void);
-void agent_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Start a detached thread. */
-bool agent_thread(void *(*run)(void *), void *ctx);
-
-/* Members of specifications. */
-const char *member_text(const struct text_value *of, const char *name);
-int64_t member_int(const struct text_value *of, const char *name);
-bool member_bool(const struct text_value *of, const char *name);
+#define agent_say(...) client_say("agent", __VA_ARGS__)
 
 /* agent_http.c: one request to any server that answers. ST_IO: none does. */
 /* The index of the last list of work. */
@@ -164,17 +151,6 @@ const char *task_dir(struct arena *arena, const struct task *task);
 bool task_make_dirs(const struct task *task);
 /* The port with a label; 0: none. */
 int64_t alloc_port(const struct alloc *alloc, const char *label, const char **ret_address);
-/* agent_spawn.c */
-struct spawn {
-    const char *path, *dir, *user;
-    char *const *argv, *const *env;
-    int in, out, err; /* descriptors of the child */
-    bool terminal;    /* `in` is its controlling terminal */
-};
-/* Start a process in a session of its own. ST_IO with a reason. */
-NODISCARD enum status agent_spawn(const struct spawn *spawn, pid_t *ret_pid, struct reason *why);
-/* The program's path, as execvp finds it; NULL: there is none. */
-const char *agent_program(struct arena *arena, char *const *env, const char *dir, const char *name);
 /* agent_log.c: copy a run's output; takes over the descriptors. */
 bool agent_log_start(struct task *task, int out, int err);
 /* agent_check.c */

@@ -93,7 +93,7 @@ static void start_call(struct link *link, int64_t id, struct bytes message)
     (void)pthread_mutex_lock(&link->lock);
     link->refs++;
     (void)pthread_mutex_unlock(&link->lock);
-    if (buf_status(&call->text) == ST_OK && agent_thread(call_run, call))
+    if (buf_status(&call->text) == ST_OK && client_thread(call_run, call))
         return;
     buf_done(&call->text);
     mem_free(call);
@@ -109,7 +109,7 @@ static void start_session(struct link *link, const char *id, const struct text_v
     session->server = link->server;
     (void)snprintf(session->id, sizeof session->id, "%s", id);
     text_put_value(&w, body);
-    if (buf_status(&session->body) == ST_OK && agent_thread(agent_exec_run, session))
+    if (buf_status(&session->body) == ST_OK && client_thread(agent_exec_run, session))
         return;
     buf_done(&session->body);
     mem_free(session);
@@ -154,9 +154,9 @@ static void link_serve(struct link *link, struct stream *stream)
     while (st == ST_OK) {
         char part[8192];
         size_t n = 0;
-        if (agent_mono_ms() >= beat_ms) {
+        if (client_mono_ms() >= beat_ms) {
             st = websocket_send(link->websocket, BYTES("{}"));
-            beat_ms = agent_mono_ms() + BEAT_MS;
+            beat_ms = client_mono_ms() + BEAT_MS;
         }
         if (st == ST_OK)
             st = take_replies(link);

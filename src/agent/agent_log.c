@@ -153,7 +153,7 @@ bool agent_log_start(struct task *task, int out, int err)
         open_file(c);
     }
     bool good = log->channels[0].stem != NULL && log->channels[1].stem != NULL;
-    if (good && agent_thread(log_run, log))
+    if (good && client_thread(log_run, log))
         return true;
     log_free(log);
     return false;

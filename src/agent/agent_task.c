@@ -44,7 +44,7 @@ static char **arguments(struct arena *arena, const struct task *task, char *cons
         reason_set(why, "missing command in the task's config");
         return NULL;
     }
-    const char *path = agent_program(arena, env, dir, command);
+    const char *path = client_program(arena, env, dir, command);
     if (path == NULL) {
         reason_set(why, "no executable file \"%.128s\" was found", command);
         return NULL;
@@ -95,7 +95,7 @@ static enum status launch(const struct task *task, pid_t *ret_pid, struct reason
                                 .in = nothing,
                                 .out = out[1],
                                 .err = err[1]};
-    enum status st = agent_spawn(&spawn, ret_pid, why);
+    enum status st = client_spawn(&spawn, ret_pid, why);
     (void)close(nothing); /* the child has its own */
     (void)close(out[1]);
     (void)close(err[1]);
@@ -184,9 +184,9 @@ static bool delay(struct task *task, int pidfd)
         return false;
     task_event(task, &(struct event){.type = "Waiting for shutdown delay",
                                      .display = "Waiting for shutdown_delay to elapse"});
-    uint64_t until_ms = agent_mono_ms() + (uint64_t)left_ms;
-    while (agent_mono_ms() < until_ms && !task->alloc->no_delay)
-        if (ends_within(pidfd, MIN((int64_t)(until_ms - agent_mono_ms()), INT64_C(100))))
+    uint64_t until_ms = client_mono_ms() + (uint64_t)left_ms;
+    while (client_mono_ms() < until_ms && !task->alloc->no_delay)
+        if (ends_within(pidfd, MIN((int64_t)(until_ms - client_mono_ms()), INT64_C(100))))
             return true;
     return false;
 }
@@ -263,15 +263,15 @@ static void wait_restart(struct task *task, int64_t ms, const char *why)
     go_duration(ms * 1000000, wait, sizeof wait);
     (void)snprintf(text, sizeof text, "Task restarting in %s", wait);
     task->restarts++;
-    task->last_restart_ms = agent_now_ms();
+    task->last_restart_ms = client_now_ms();
     set_state(task, TASK_PENDING);
     task_event(task, &(struct event){.type = "Restarting",
                                      .display = text,
                                      .start_delay_ns = ms * 1000000,
                                      .restart_reason = why});
-    uint64_t until_ms = agent_mono_ms() + (uint64_t)ms;
-    while (!task->kill && !task->restart && agent_mono_ms() < until_ms)
-        agent_wait((unsigned)MIN(until_ms - agent_mono_ms(), (uint64_t)LOOK_MS));
+    uint64_t until_ms = client_mono_ms() + (uint64_t)ms;
+    while (!task->kill && !task->restart && client_mono_ms() < until_ms)
+        agent_wait((unsigned)MIN(until_ms - client_mono_ms(), (uint64_t)LOOK_MS));
     task->restart = false;
 }
 
@@ -280,7 +280,7 @@ static bool restart_by_policy(struct task *task, int code)
 {
     const struct text_value *policy = policy_of(task), *job = text_get(task->alloc->spec, "Job");
     int64_t attempts = member_int(policy, "Attempts"), interval = member_int(policy, "Interval");
-    int64_t now_ms = agent_now_ms(), wait_ms = member_int(policy, "Delay") / 1000000;
+    int64_t now_ms = client_now_ms(), wait_ms = member_int(policy, "Delay") / 1000000;
     char why[160], text[64];
     if (code == 0 && strcmp(member_text(job, "Type"), "batch") == 0)
         return false;
@@ -370,7 +370,7 @@ static bool task_begin(struct task *task)
     }
     task->pid = pid;
     task->runs++;
-    task->started_ms = agent_now_ms();
+    task->started_ms = client_now_ms();
     set_state(task, TASK_RUNNING);
     task_event(task, &(struct event){.type = "Started", .display = "Task started by client"});
     return true;
@@ -444,7 +444,7 @@ void *agent_task_run(void *ctx)
         wait_window(task);
         more = !task->kill && run_once(task);
     }
-    task->finished_ms = agent_now_ms();
+    task->finished_ms = client_now_ms();
     set_state(task, TASK_DEAD);
     end_siblings(task);
     task->over = true;

@@ -11,6 +11,7 @@ from cluster import TOP
 PREFIX = "/opt/holdfast"
 FILES = """
 bin/holdfast lib/systemd/system/holdfast.service lib/sysusers.d/holdfast.conf
+lib/systemd/system/holdfast-worker.service
 lib/tmpfiles.d/holdfast.conf share/man/man1/holdfast.1
 share/bash-completion/completions/holdfast share/zsh/site-functions/_holdfast
 share/fish/vendor_completions.d/holdfast.fish share/doc/holdfast/README.md
@@ -41,8 +42,10 @@ def test_the_unit_names_the_program_of_its_prefix(installed):
     assert re.search(r"^ExecStart=(\S+)", text, re.M)[1] == f"{PREFIX}/bin/holdfast"
     assert f"file://{PREFIX}/share/doc/holdfast/README.md" in text
     assert "/usr/local" not in text
-    shipped = (TOP / "deploy" / "systemd" / "holdfast.service").read_text()
-    assert text == shipped.replace("/usr/local/", f"{PREFIX}/")
+    for unit in ("holdfast.service", "holdfast-worker.service"):
+        shipped = (TOP / "deploy" / "systemd" / unit).read_text()
+        installed_unit = (installed / "lib/systemd/system" / unit).read_text()
+        assert installed_unit == shipped.replace("/usr/local/", f"{PREFIX}/") != shipped
 
 
 def test_links_between_installed_documents_lead_somewhere(installed):

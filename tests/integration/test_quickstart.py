@@ -14,7 +14,9 @@ import pytest
 
 from cluster import HOLDFAST, PATIENCE_S, TOP
 from test_dev import free_base
+from worker import NO_TERRAFORM, TERRAFORM
 
+WORKER = ["--worker"] if TERRAFORM else []
 
 # Appended to the configuration of each node.
 EXTRA = 'datacenter = "east"\n'
@@ -53,7 +55,7 @@ def quickstart(tmp_path_factory):
     try:
         extra = made.folder / "extra.hcl"
         extra.write_text(EXTRA)
-        made.said = made.run("--detach", "--agents", "1", HOLDFAST_EXTRA="../extra.hcl")
+        made.said = made.run("--detach", "--agents", "1", *WORKER, HOLDFAST_EXTRA="../extra.hcl")
         assert "read through node3" in made.said
         yield made
     finally:
@@ -86,6 +88,16 @@ def test_the_registry_has_ports_of_its_own(quickstart):
         assert "not a recognized HTTP API endpoint" in quickstart.shell(f"{ask}/v1/sys/health")
     shown = quickstart.shell('echo "$CONSUL_HTTP_ADDR $CONSUL_HTTP_SSL"')
     assert shown == f"https://127.0.0.1:{base + 300} true\n"
+
+
+@pytest.mark.skipif(TERRAFORM is None, reason=NO_TERRAFORM)
+def test_the_worker_is_registered_and_its_token_is_its_owners(quickstart):
+    ask = 'curl -s --cacert "$HOLDFAST_CACERT" -H "Authorization: Bearer $TFE_TOKEN" "$TFE_ADDRESS"'
+    deadline = time.monotonic() + PATIENCE_S
+    while '"status":"idle"' not in quickstart.shell(f"{ask}/api/v2/agent-pools/apool-default/agents"):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert stat.S_IMODE(quickstart.path("worker/token").stat().st_mode) == 0o600
 
 
 def test_an_agent_runs_a_job_of_the_scheduler(quickstart):

@@ -153,6 +153,16 @@ def test_the_unit_is_one_that_systemd_accepts(tmp_path):
     assert "holdfast" not in done.stderr, done.stderr
 
 
+def test_the_unit_of_the_worker_is_one_that_systemd_accepts(tmp_path):
+    text = UNIT.with_name("holdfast-worker.service").read_text()
+    assert "ExecStart=/usr/local/bin/holdfast worker " in text
+    path = tmp_path / "holdfast-worker.service"
+    path.write_text(text.replace("ExecStart=/usr/local/bin/holdfast ", f"ExecStart={HOLDFAST} "))
+    done = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", path], capture_output=True,
+                          text=True, timeout=120)
+    assert "holdfast" not in done.stderr, done.stderr
+
+
 def test_only_a_failed_disk_keeps_a_node_down():
     unit = UNIT.read_text()
     assert re.search(r"^StartLimitIntervalSec=0$", unit, re.M)

@@ -1,11 +1,12 @@
-/* Starting a process: in a session of its own, which ends with the agent. */
-#include "agent/agent_internal.h"
+/* Starting a process: in a session of its own, which ends with the thread that started it. */
+#include "client/client.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/close_range.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -28,7 +29,7 @@ static bool is_program(const char *path)
     return stat(path, &found) == 0 && S_ISREG(found.st_mode) && access(path, X_OK) == 0;
 }
 
-const char *agent_program(struct arena *arena, char *const *env, const char *dir, const char *name)
+const char *client_program(struct arena *arena, char *const *env, const char *dir, const char *name)
 {
     const char *path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     if (name[0] == '/')
@@ -95,7 +96,7 @@ static void become(const struct spawn *spawn, const struct identity *as)
     (void)execve(spawn->path, spawn->argv, spawn->env); /* returns only on failure */
 }
 
-enum status agent_spawn(const struct spawn *spawn, pid_t *ret_pid, struct reason *why)
+enum status client_spawn(const struct spawn *spawn, pid_t *ret_pid, struct reason *why)
 {
     struct identity as;
     int report[2], failure = 0;
