@@ -215,6 +215,18 @@ static bool sees_team(const struct platform_who *who, unsigned rights,
     return sees;
 }
 
+enum status platform_team_sees(struct req *req, const struct platform_who *who,
+                               const struct platform_object *team, bool *ret_sees)
+{
+    struct platform_who asked = *who;
+    struct platform_object org;
+    unsigned rights;
+    TRY(platform_object_load(req->txn, "organizations", team->parent, &org));
+    TRY(platform_org_rights(req, &asked, &org, &rights));
+    *ret_sees = (rights & PLATFORM_ORG_SEE) != 0 && sees_team(&asked, rights, team);
+    return ST_OK;
+}
+
 static enum status teams_list(struct req *req)
 {
     struct platform_who who;
@@ -425,12 +437,15 @@ static enum status include_teams(struct platform_view *view, const struct platfo
         return ST_OK;
     TEXT_FOR (v, teams) {
         struct platform_object team;
+        bool sees;
         enum status st =
             platform_object_load(view->req->txn, "teams", (const char *)v->text.data, &team);
-        if (st == ST_OK)
+        if (st == ST_NOT_FOUND)
+            continue;
+        TRY(st);
+        TRY(platform_team_sees(view->req, view->who, &team, &sees));
+        if (sees)
             TRY(platform_view_add(view, &platform_team, &team));
-        else if (st != ST_NOT_FOUND)
-            return st;
     }
     return ST_OK;
 }
