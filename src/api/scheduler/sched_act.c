@@ -7,7 +7,7 @@
 #include "front/scheduler/scheduler_rights.h"
 #include "router/request/reply.h"
 
-enum { CALL_WAIT_MS = 120 * 1000 };
+enum { CALL_WAIT_MS = 120 * 1000, SIGNAL_NAME_MAX = 32 };
 
 /* Stop */
 
@@ -135,6 +135,9 @@ static enum status alloc_signal(struct req *req)
     const struct text_value *group;
     struct sched_alloc alloc;
     TRY(find_group(req, &alloc, &group));
+    if (strlen(in->signal) > SIGNAL_NAME_MAX) /* the agent ends a link with a message too long */
+        return req_fail(req, ST_INVALID, "Signal: at most %d characters are expected",
+                        SIGNAL_NAME_MAX);
     if (in->task[0] != '\0' && spec_item(group, "Tasks", in->task) == NULL)
         return req_fail(req, ST_REFUSED, "Task not found");
     text_open_object(&w);

@@ -30,6 +30,8 @@ bool peer_wants(const struct peer *peer)
         return false;
     if (peer->kind == PEER_CLIENT || peer->kind == PEER_NODE)
         return peer->other != NULL && peer_pending(peer->other) < HUB_OUT_MAX;
+    if (peer->kind == PEER_LINK) /* what it says, as a ping, makes output */
+        return peer_pending(peer) < HUB_OUT_MAX;
     return true;
 }
 
