@@ -105,6 +105,24 @@ def test_the_name_of_a_signal_is_bounded(cluster):
     cluster.ask("DELETE", "job/signalled")
 
 
+@pytest.mark.parametrize("policy,field", [
+    ({"RestartPolicy": {"Attempts": 1000, "Interval": -1, "Delay": 0}}, "Interval"),
+    ({"RestartPolicy": {"Attempts": 1, "Interval": 0}}, "Interval"),
+    ({"RestartPolicy": {"Attempts": 1, "Delay": -5}}, "Delay"),
+    ({"ReschedulePolicy": {"Unlimited": True, "Delay": 0}}, "Delay"),
+    ({"ReschedulePolicy": {"Unlimited": True, "Delay": -2**63, "DelayFunction": "constant"}}, "Delay"),
+    ({"ReschedulePolicy": {"Attempts": 3, "Delay": 2**63 - 1}}, "Delay"),
+    ({"ReschedulePolicy": {"Unlimited": True, "MaxDelay": -1}}, "MaxDelay"),
+])
+def test_policies_that_start_tasks_without_a_pause_are_refused(cluster, policy, field):
+    status, text = cluster.ask("PUT", "jobs", {"Job": job("restless", task("exit 1"), **policy)})
+    assert status == 500 and f"{field} " in text and "is not in the range" in text, (status, text)
+    if "RestartPolicy" in policy:  # also of a task alone
+        status, text = cluster.ask("PUT", "jobs", {"Job": job("restless", task("exit 1", **policy))})
+        assert status == 500 and f"{field} " in text, (status, text)
+    assert cluster.ask("GET", "job/restless")[0] == 404
+
+
 @pytest.mark.parametrize("facts", [{"Attributes": [1]}, {"Attributes": {"driver.raw_exec": {}}}, {"Attributes": "x"},
                                    {"Attributes": {"driver.raw_exec": "1", "unique.network.ip-address": "x\n"}}])
 def test_facts_of_any_shape_end_no_server(cluster, facts):
