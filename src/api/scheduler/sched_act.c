@@ -90,9 +90,12 @@ static enum status call_node(struct req *req)
     TRY(st);
     if (http != 200)
         return req_fail(req, status_of(http), "%.*s", (int)body.len, (const char *)body.data);
+    const struct text_value *given = NULL;
+    if (call->gives && text_json_parse(req->arena, buf_bytes(&body), &given, NULL) != ST_OK)
+        return req_fail(req, ST_REFUSED, "the reply of the node is malformed");
     struct text_writer w = req_reply_begin(req);
     if (call->gives) {
-        text_put_raw(&w, buf_bytes(&body));
+        text_put_value(&w, given);
     } else {
         text_open_object(&w);
         text_key(&w, "Index");
