@@ -135,6 +135,24 @@ def test_a_secret_team_is_included_for_its_members_and_managers_alone(cluster):
     cluster.ask("DELETE", f"workspaces/{ws}", status=204)
 
 
+def test_a_team_takes_no_user_of_another_organization(cluster):
+    cluster.ask("POST", "organizations", make("organizations", name="rival", email="r@rival.example"), status=201)
+    cluster.ask("POST", "organizations/rival/organization-memberships",
+                make("organization-memberships", email="nina@acme.example"), status=201)
+    team = cluster.ask("GET", "organizations/rival/teams?filter%5Bnames%5D=owners")["data"][0]["id"]
+    users = f"teams/{team}/relationships/users"
+    cluster.ask("POST", users, {"data": [{"type": "users", "id": "nina"}]}, status=204)
+    for id in ("wim", cluster.users["wim"][0], "nobody"):
+        for method in ("POST", "DELETE"):
+            error = cluster.ask(method, users, {"data": [{"type": "users", "id": id}]}, status=422, who="nina")
+            assert error["detail"] == f'there is no user "{id}"'
+    cluster.ask("GET", f"users/{cluster.users['wim'][0]}", status=404, who="nina")
+    cluster.ask("POST", "organizations/rival/organization-memberships",
+                make("organization-memberships", email="wim@acme.example"), status=201, who="nina")
+    cluster.ask("POST", users, {"data": [{"type": "users", "id": "wim"}]}, status=204, who="nina")
+    cluster.ask("DELETE", "organizations/rival", status=204)
+
+
 def test_the_token_of_an_organization_manages_and_stores_no_state(cluster):
     token = cluster.ask("POST", "organizations/acme/authentication-token", status=201)["data"]["attributes"]["token"]
     ws = cluster.ask("POST", "organizations/acme/workspaces", make("workspaces", name="by-org"), status=201,

@@ -354,6 +354,17 @@ static enum status user_of_item(struct req *req, const struct platform_object *o
     return platform_object_load(req->txn, "users", member.name, ret_user);
 }
 
+/* Users of other organizations are none of the sender's: a team takes members, which come by an
+ * invitation. Site administrators add any user. ST_NOT_FOUND. */
+static enum status may_join(struct req *req, const struct platform_who *who,
+                            const struct platform_object *org, const struct platform_object *user)
+{
+    struct platform_object member;
+    return who->site_admin
+               ? ST_OK
+               : platform_object_named(req->txn, org->id, MEMBERSHIPS, user->id, &member);
+}
+
 static enum status leave_team(struct req *req, const struct platform_object *org,
                               const struct platform_object *team,
                               const struct platform_object *user)
@@ -383,6 +394,8 @@ static enum status change_members(struct req *req, bool add)
     TEXT_FOR (item, list) {
         struct platform_object user;
         enum status st = user_of_item(req, &org, item, &user);
+        if (st == ST_OK)
+            st = may_join(req, &who, &org, &user);
         if (st == ST_NOT_FOUND)
             return req_fail(req, ST_REFUSED, "/data: there is no user \"%.60s\"",
                             platform_item_id(item));
