@@ -235,6 +235,7 @@ static void hub_make_way(void)
         oldest = oldest != NULL ? oldest : peer;
         n++;
     }
+    ASSERT((n == 0) == (oldest == NULL));
     if (n >= HUB_STRANGERS_MAX)
         oldest->dead = true;
 }
