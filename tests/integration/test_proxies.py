@@ -10,6 +10,7 @@ import time
 import pytest
 
 from cluster import Cluster
+from scheduler import UNKNOWN, WebSocket
 
 V2 = b"\r\n\r\n\0\r\nQUIT\n"
 
@@ -142,6 +143,18 @@ def test_forwarded_for_is_believed_of_authorised_proxies(single):
         assert single.ask(headers=[f"X-Forwarded-For: {value}"])[0] == 400, value
     answer = single.ask()
     assert answer[0] == 400 and b"missing x-forwarded-for header" in answer[1]
+
+
+def test_forwarded_for_outlives_the_first_frame_of_a_websocket(single):
+    """With ws_handshake the request is judged again, once the client has sent its token."""
+    single.listen(x_forwarded_for_authorized_addrs=["127.0.0.1"])
+    path = f"client/allocation/{UNKNOWN}/exec"
+    headers = ["X-Forwarded-For: 6.6.6.6", "X-Forwarded-For: 203.0.113.7"]
+    with WebSocket(single.node, f"{path}?task=t&command=[%22true%22]&ws_handshake=true", headers=headers) as client:
+        client.send({"version": 1, "auth_token": single.cluster.token})
+        closed = client.finish()[3]
+    assert "Unknown allocation" in closed.text, closed
+    assert re.fullmatch(r"203\.0\.113\.7:\d+", single.client_of(path))
 
 
 def test_hops_of_proxies_are_skipped(single):
