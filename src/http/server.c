@@ -1,9 +1,9 @@
 /* The server: listening, admission, draining, counting. */
 #include "http/server.h"
-#include "http/upgrade.h"
 #include "base/mem.h"
 #include "base/plant.h"
 #include "crypto/tls.h"
+#include "http/upgrade.h"
 #include "loop/loop.h"
 
 #include <errno.h>
@@ -323,8 +323,8 @@ static enum status server_take(struct http_server *s, int fd, struct http_conn *
 }
 
 /* Serve the connection of `taken`; `early` is its first input. */
-static enum status server_serve(struct http_server *server, const struct http_taken *taken,
-                                struct bytes early)
+static enum status http_server_resume(struct http_server *server, const struct http_taken *taken,
+                                      struct bytes early)
 {
     struct http_conn *c = NULL;
     enum status st = server_take(server, taken->fd, &c);
@@ -348,13 +348,13 @@ static enum status server_serve(struct http_server *server, const struct http_ta
 
 enum status http_server_take_back(struct http_server *server, const struct http_taken *taken)
 {
-    return server_serve(server, taken, buf_bytes(&taken->early));
+    return http_server_resume(server, taken, buf_bytes(&taken->early));
 }
 
 enum status http_server_adopt(struct http_server *server, int fd, struct tls_conn *tls,
                               struct bytes early)
 {
-    return server_serve(server, &(struct http_taken){.fd = fd, .tls = tls}, early);
+    return http_server_resume(server, &(struct http_taken){.fd = fd, .tls = tls}, early);
 }
 
 /* Draining */
