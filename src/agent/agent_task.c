@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 200, ARGS_MAX = 1024 };
+enum { LOOK_MS = 200, ARGS_MAX = 1024, RESTART_MS_MIN = 100 };
 
 enum ending { END_EXIT, END_KILL, END_RESTART, END_PAUSE };
 
@@ -307,7 +307,7 @@ static bool restart_by_policy(struct task *task, int code)
         return true;
     }
     wait_ms += (int64_t)(drand48() * 0.25 * (double)wait_ms);
-    wait_restart(task, wait_ms, "Restart within policy");
+    wait_restart(task, MAX(wait_ms, (int64_t)RESTART_MS_MIN), "Restart within policy");
     return true;
 }
 

@@ -123,7 +123,7 @@ static void on_greeted(void *ctx, enum status st, struct http_taken *taken, stru
     http_return(&greeting->back);
 }
 
-/* Write the request again, without the parameter. */
+/* Write the request again, without the parameter. A proxy names the client in it as before. */
 static struct greeting *write_again(const struct http_request *req, struct bytes key,
                                     struct bytes query)
 {
@@ -136,6 +136,10 @@ static struct greeting *write_again(const struct http_request *req, struct bytes
                    "Sec-WebSocket-Key: %.*s\r\n" GREETED ": 1\r\n",
                    (int)req->path.len, (const char *)req->path.data, (int)query.len,
                    (const char *)query.data, (int)key.len, (const char *)key.data);
+    struct bytes value;
+    for (size_t at = 0; http_header_next(req, "x-forwarded-for", &at, &value);)
+        buf_add_format(&head, "X-Forwarded-For: %.*s\r\n", (int)value.len,
+                       (const char *)value.data);
     buf_add_u8(&head, 0);
     struct greeting *greeting =
         buf_status(&head) == ST_OK ? mem_zalloc(sizeof *greeting + head.len) : NULL;

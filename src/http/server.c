@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "base/plant.h"
 #include "crypto/tls.h"
+#include "http/upgrade.h"
 #include "loop/loop.h"
 
 #include <errno.h>
@@ -321,25 +322,39 @@ static enum status server_take(struct http_server *s, int fd, struct http_conn *
     return st;
 }
 
-enum status http_server_adopt(struct http_server *server, int fd, struct tls_conn *tls,
-                              struct bytes early)
+/* Serve the connection of `taken`; `early` is its first input. */
+static enum status http_server_resume(struct http_server *server, const struct http_taken *taken,
+                                      struct bytes early)
 {
     struct http_conn *c = NULL;
-    enum status st = server_take(server, fd, &c);
+    enum status st = server_take(server, taken->fd, &c);
     if (st != ST_OK) {
-        tls_conn_free(tls);
+        tls_conn_free(taken->tls);
         return st;
     }
+    c->client = taken->client;
+    c->client_port = taken->client_port;
     buf_add(&c->in, early);
     st = buf_status(&c->in);
     if (st != ST_OK) {
-        tls_conn_free(tls);
+        tls_conn_free(taken->tls);
         http_conn_close(c);
         return st;
     }
-    http_conn_open(c, tls, true);
+    http_conn_open(c, taken->tls, true);
     http_conn_go_on(c);
     return ST_OK;
+}
+
+enum status http_server_take_back(struct http_server *server, const struct http_taken *taken)
+{
+    return http_server_resume(server, taken, buf_bytes(&taken->early));
+}
+
+enum status http_server_adopt(struct http_server *server, int fd, struct tls_conn *tls,
+                              struct bytes early)
+{
+    return http_server_resume(server, &(struct http_taken){.fd = fd, .tls = tls}, early);
 }
 
 /* Draining */

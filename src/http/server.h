@@ -187,6 +187,12 @@ size_t http_exchange_bytes(const struct http_exchange *x);
 /* Send an error of the server itself, and close the connection. */
 void http_reply_refusal(struct http_exchange *x, int status, const char *why);
 
+/* Serve a connection again that was lent (upgrade.h), for the client that it had. Takes over its fd
+ * and tls, also on failure; `early` is copied. As http_server_adopt. */
+struct http_taken;
+NODISCARD enum status http_server_take_back(struct http_server *server,
+                                            const struct http_taken *taken);
+
 /* peer.c */
 
 /* The address of the connection itself. */

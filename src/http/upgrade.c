@@ -68,7 +68,11 @@ static enum status upgrade_take(struct http_exchange *x, struct http_taken *ret_
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     if (copy < 0)
         return status_from_errno(errno);
-    *ret_taken = (struct http_taken){.fd = copy, .tls = c->wire.tls, .early = c->in};
+    *ret_taken = (struct http_taken){.fd = copy,
+                                     .tls = c->wire.tls,
+                                     .early = c->in,
+                                     .client = c->client,
+                                     .client_port = c->client_port};
     c->wire.tls = NULL;
     c->in = (struct buf){0};
     http_conn_close(c);
@@ -129,7 +133,7 @@ static void on_back(struct env_task *task)
     struct http_server *server = CONTAINER_OF(req, struct http_exchange, req)->server;
     struct http_taken *taken = &back->taken;
     if (!back->gone) {
-        enum status st = http_server_adopt(server, taken->fd, taken->tls, buf_bytes(&taken->early));
+        enum status st = http_server_take_back(server, taken);
         (void)st; /* without memory the connection is closed, also then */
         buf_done(&taken->early);
     }

@@ -4,12 +4,15 @@
 #define HOLDFAST_HTTP_UPGRADE_H
 
 #include "http/http.h"
+#include "text/cidr.h"
 
 /* A connection without a server. `early` has what the peer sent behind the request. */
 struct http_taken {
     int fd;               /* non-blocking; the owner closes it */
     struct tls_conn *tls; /* NULL: plain text; the owner frees it */
     struct buf early;
+    struct ip client; /* the client's address that a proxy named; len 0: no proxy named one */
+    uint16_t client_port;
 };
 
 /* Whether the request asks for WebSocket. *ret_key: the key, data NULL where it is malformed. */

@@ -152,8 +152,9 @@ class Closed(Exception):
 class WebSocket:
     """A client as RFC 6455 wants it, written for these tests alone."""
 
-    def __init__(self, node, path, token="", headers=(), key=None):
+    def __init__(self, node, path, token="", headers=(), key=None, preamble=b""):
         raw = socket.create_connection(("127.0.0.1", node.client_port), timeout=PATIENCE_S)
+        raw.sendall(preamble)
         self.socket = node.cluster.tls.wrap_socket(raw, server_hostname="127.0.0.1")
         key = key or base64.b64encode(os.urandom(16)).decode()
         lines = [f"GET /v1/{path} HTTP/1.1", f"Host: 127.0.0.1:{node.client_port}", "Upgrade: websocket",

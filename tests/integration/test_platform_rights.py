@@ -84,6 +84,75 @@ def test_access_levels_allow_what_their_table_says(cluster, access, kind):
     cluster.ask("DELETE", f"workspaces/{ws}", status=204)
 
 
+def test_an_included_state_needs_the_right_to_read_states(cluster):
+    ws = cluster.ask("POST", "organizations/acme/workspaces", make("workspaces", name="closed"), status=201)["data"]["id"]
+    team = cluster.ask("POST", "organizations/acme/teams", make("teams", name="lookers"), status=201)["data"]["id"]
+    cluster.ask("POST", f"teams/{team}/relationships/users", {"data": [{"type": "users", "id": "rita"}]}, status=204)
+    related = {"team": {"data": {"type": "teams", "id": team}}, "workspace": {"data": {"type": "workspaces", "id": ws}}}
+    grant = cluster.ask("POST", "team-workspaces", make("team-workspaces", related, access="custom"), status=201)
+    raw = json.dumps({"version": 4, "serial": 1, "lineage": "l", "outputs": {}, "resources": []}).encode()
+    cluster.ask("POST", f"workspaces/{ws}/actions/lock")
+    cluster.ask("POST", f"workspaces/{ws}/state-versions",
+                make("state-versions", serial=1, md5=hashlib.md5(raw).hexdigest(), lineage="l",
+                     state=base64.b64encode(raw).decode()), status=201)
+    paths = (f"workspaces/{ws}", "organizations/acme/workspaces/closed", "organizations/acme/workspaces")
+    cluster.ask("GET", f"workspaces/{ws}/current-state-version", status=404, who="rita")
+    for path in paths:
+        answer = cluster.answer("GET", f"{path}?include=current_state_version", who="rita")
+        assert answer.json["included"] == [] and b"signature=" not in answer.body, path
+    cluster.ask("PATCH", f"team-workspaces/{grant['data']['id']}",
+                make("team-workspaces", **{"state-versions": "read"}))
+    for path in paths:
+        (found,) = cluster.ask("GET", f"{path}?include=current_state_version", who="rita")["included"]
+        assert found["attributes"]["hosted-state-download-url"], path
+    cluster.ask("DELETE", f"teams/{team}", status=204)
+    cluster.ask("DELETE", f"workspaces/{ws}", status=204)
+
+
+def test_a_secret_team_is_included_for_its_members_and_managers_alone(cluster):
+    ws = cluster.ask("POST", "organizations/acme/workspaces", make("workspaces", name="held"), status=201)["data"]["id"]
+    team = cluster.ask("POST", "organizations/acme/teams", make("teams", name="hidden"), status=201)["data"]["id"]
+    open_ = cluster.ask("POST", "organizations/acme/teams", make("teams", name="open", visibility="organization"),
+                        status=201)["data"]["id"]
+    for one, access in ((team, "write"), (open_, "read")):
+        related = {"team": {"data": {"type": "teams", "id": one}},
+                   "workspace": {"data": {"type": "workspaces", "id": ws}}}
+        cluster.ask("POST", "team-workspaces", make("team-workspaces", related, access=access), status=201)
+        user = {"data": [{"type": "users", "id": "wim" if one == team else "rita"}]}
+        cluster.ask("POST", f"teams/{one}/relationships/users", user, status=204)
+    token = cluster.ask("POST", f"teams/{team}/authentication-token", status=201)["data"]["attributes"]["token"]
+    cluster.ask("POST", f"workspaces/{ws}/actions/lock", who=token)
+    members = "organizations/acme/organization-memberships?include=teams"
+
+    def seen(path, who):
+        return {one["id"] for one in cluster.ask("GET", path, who=who)["included"]} & {team, open_}
+    assert seen(members, "wim") == {team, open_} and seen(members, "olga") == {team, open_}
+    assert seen(members, "rita") == {open_}
+    assert seen(f"workspaces/{ws}?include=locked_by", "wim") == {team}
+    assert seen(f"workspaces/{ws}?include=locked_by", "rita") == set()
+    for one in (team, open_):
+        cluster.ask("DELETE", f"teams/{one}", status=204)
+    cluster.ask("DELETE", f"workspaces/{ws}", status=204)
+
+
+def test_a_team_takes_no_user_of_another_organization(cluster):
+    cluster.ask("POST", "organizations", make("organizations", name="rival", email="r@rival.example"), status=201)
+    cluster.ask("POST", "organizations/rival/organization-memberships",
+                make("organization-memberships", email="nina@acme.example"), status=201)
+    team = cluster.ask("GET", "organizations/rival/teams?filter%5Bnames%5D=owners")["data"][0]["id"]
+    users = f"teams/{team}/relationships/users"
+    cluster.ask("POST", users, {"data": [{"type": "users", "id": "nina"}]}, status=204)
+    for id in ("wim", cluster.users["wim"][0], "nobody"):
+        for method in ("POST", "DELETE"):
+            error = cluster.ask(method, users, {"data": [{"type": "users", "id": id}]}, status=422, who="nina")
+            assert error["detail"] == f'there is no user "{id}"'
+    cluster.ask("GET", f"users/{cluster.users['wim'][0]}", status=404, who="nina")
+    cluster.ask("POST", "organizations/rival/organization-memberships",
+                make("organization-memberships", email="wim@acme.example"), status=201, who="nina")
+    cluster.ask("POST", users, {"data": [{"type": "users", "id": "wim"}]}, status=204, who="nina")
+    cluster.ask("DELETE", "organizations/rival", status=204)
+
+
 def test_the_token_of_an_organization_manages_and_stores_no_state(cluster):
     token = cluster.ask("POST", "organizations/acme/authentication-token", status=201)["data"]["attributes"]["token"]
     ws = cluster.ask("POST", "organizations/acme/workspaces", make("workspaces", name="by-org"), status=201,

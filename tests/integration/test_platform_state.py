@@ -264,6 +264,18 @@ def test_versions_are_listed_newest_first_and_rolled_back(cluster):
     assert get(cluster, back["attributes"]["hosted-state-download-url"]).body == state(outputs=OUTPUTS)
 
 
+def test_a_rollback_has_no_serial_beyond_the_greatest(cluster):
+    ws = workspace(cluster, "greatest")
+    first = store(cluster, ws, state())["data"]["id"]
+    store(cluster, ws, state(serial=2**63 - 1), serial=2**63 - 1)
+    related = {"rollback-state-version": {"data": {"type": "state-versions", "id": first}}}
+    error = cluster.ask("PATCH", f"workspaces/{ws}/state-versions",
+                        {"data": {"type": "state-versions", "relationships": related}}, status=409, who="olga")
+    assert "greatest" in error["detail"]
+    current = cluster.ask("GET", f"workspaces/{ws}/current-state-version", who="olga")["data"]["attributes"]
+    assert current["serial"] == 2**63 - 1
+
+
 def test_of_two_racing_uploads_one_wins(cluster):
     ws = workspace(cluster, "race")
     raw = state(padding=2 * 1024 * 1024)

@@ -1,6 +1,7 @@
 """Who the client is when a proxy stands in front: the PROXY protocol and X-Forwarded-For, by what
 the log says of each request."""
 
+import itertools
 import json
 import re
 import socket
@@ -10,7 +11,9 @@ import time
 import pytest
 
 from cluster import Cluster
+from scheduler import WebSocket
 
+unknown = (f"00000000-0000-4000-8000-{n:012}" for n in itertools.count())
 V2 = b"\r\n\r\n\0\r\nQUIT\n"
 
 
@@ -142,6 +145,22 @@ def test_forwarded_for_is_believed_of_authorised_proxies(single):
         assert single.ask(headers=[f"X-Forwarded-For: {value}"])[0] == 400, value
     answer = single.ask()
     assert answer[0] == 400 and b"missing x-forwarded-for header" in answer[1]
+
+
+@pytest.mark.parametrize("listener,sent", [
+    ({"x_forwarded_for_authorized_addrs": ["127.0.0.1"]},
+     {"headers": ["X-Forwarded-For: 6.6.6.6", "X-Forwarded-For: 203.0.113.7"]}),
+    ({"proxy_protocol_behavior": "use_always"}, {"preamble": line()}),
+])
+def test_the_client_of_a_proxy_stays_the_same_behind_the_first_frame(single, listener, sent):
+    """With ws_handshake the request is judged again, once the client has sent its token."""
+    single.listen(**listener)
+    path = f"client/allocation/{next(unknown)}/exec"
+    with WebSocket(single.node, f"{path}?task=t&command=[%22true%22]&ws_handshake=true", **sent) as client:
+        client.send({"version": 1, "auth_token": single.cluster.token})
+        closed = client.finish()[3]
+    assert closed.code in (1008, 1011), closed
+    assert single.client_of(path).startswith("203.0.113.7:")
 
 
 def test_hops_of_proxies_are_skipped(single):

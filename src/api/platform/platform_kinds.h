@@ -30,6 +30,10 @@ NODISCARD enum status platform_team_owners(struct req *req, const struct platfor
 /* Stage that a user is a member of the organization and of the team; `team` "": of none. */
 NODISCARD enum status platform_member_add(struct req *req, const struct platform_object *org,
                                           const struct platform_object *user, const char *team);
+/* Whether the sender sees a team, which another resource refers to: a secret one is for its members
+ * and those who manage teams. */
+NODISCARD enum status platform_team_sees(struct req *req, const struct platform_who *who,
+                                         const struct platform_object *team, bool *ret_sees);
 /* platform_ws.c */
 extern const struct platform_kind platform_ws_kind;
 extern const struct platform_resource platform_ws;

@@ -477,11 +477,13 @@ static enum status rollback(struct req *req)
     TRY(blob_read(req->txn, platform_text(from.links, "blob"), &storing->content.raw));
     TRY(platform_object_new(req, TYPE, platform_state_kind.prefix, &storing->state));
     struct platform_object *state = &storing->state;
+    int64_t serial = platform_number(current.attrs, "serial");
+    if (serial == INT64_MAX)
+        return req_fail(req, ST_EXISTS, "the serial of the current version is the greatest one");
     state->parent = place.ws.id;
     TEXT_FOR (v, from.attrs)
         TRY(platform_set(req->arena, state->attrs, (const char *)v->name.data, v));
-    TRY(platform_set_number(req->arena, state->attrs, "serial",
-                            platform_number(current.attrs, "serial") + 1));
+    TRY(platform_set_number(req->arena, state->attrs, "serial", serial + 1));
     TRY(platform_set_text(req->arena, state->links, "lineage",
                           platform_text(current.links, "lineage")));
     TRY(platform_set_text(req->arena, state->links, "locker", who.id));

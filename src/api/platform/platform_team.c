@@ -215,6 +215,18 @@ static bool sees_team(const struct platform_who *who, unsigned rights,
     return sees;
 }
 
+enum status platform_team_sees(struct req *req, const struct platform_who *who,
+                               const struct platform_object *team, bool *ret_sees)
+{
+    struct platform_who asked = *who;
+    struct platform_object org;
+    unsigned rights;
+    TRY(platform_object_load(req->txn, "organizations", team->parent, &org));
+    TRY(platform_org_rights(req, &asked, &org, &rights));
+    *ret_sees = (rights & PLATFORM_ORG_SEE) != 0 && sees_team(&asked, rights, team);
+    return ST_OK;
+}
+
 static enum status teams_list(struct req *req)
 {
     struct platform_who who;
@@ -342,6 +354,17 @@ static enum status user_of_item(struct req *req, const struct platform_object *o
     return platform_object_load(req->txn, "users", member.name, ret_user);
 }
 
+/* Users of other organizations are none of the sender's: a team takes members, which come by an
+ * invitation. Site administrators add any user. ST_NOT_FOUND. */
+static enum status may_join(struct req *req, const struct platform_who *who,
+                            const struct platform_object *org, const struct platform_object *user)
+{
+    struct platform_object member;
+    return who->site_admin
+               ? ST_OK
+               : platform_object_named(req->txn, org->id, MEMBERSHIPS, user->id, &member);
+}
+
 static enum status leave_team(struct req *req, const struct platform_object *org,
                               const struct platform_object *team,
                               const struct platform_object *user)
@@ -371,6 +394,8 @@ static enum status change_members(struct req *req, bool add)
     TEXT_FOR (item, list) {
         struct platform_object user;
         enum status st = user_of_item(req, &org, item, &user);
+        if (st == ST_OK)
+            st = may_join(req, &who, &org, &user);
         if (st == ST_NOT_FOUND)
             return req_fail(req, ST_REFUSED, "/data: there is no user \"%.60s\"",
                             platform_item_id(item));
@@ -425,12 +450,15 @@ static enum status include_teams(struct platform_view *view, const struct platfo
         return ST_OK;
     TEXT_FOR (v, teams) {
         struct platform_object team;
+        bool sees;
         enum status st =
             platform_object_load(view->req->txn, "teams", (const char *)v->text.data, &team);
-        if (st == ST_OK)
+        if (st == ST_NOT_FOUND)
+            continue;
+        TRY(st);
+        TRY(platform_team_sees(view->req, view->who, &team, &sees));
+        if (sees)
             TRY(platform_view_add(view, &platform_team, &team));
-        else if (st != ST_NOT_FOUND)
-            return st;
     }
     return ST_OK;
 }

@@ -208,10 +208,16 @@ static enum status include_config(struct platform_view *view, const struct platf
                           &platform_config_version);
 }
 
+/* A version has the URL of its content: it is left out for a sender who may not read states. */
 static enum status include_state(struct platform_view *view, const struct platform_object *object)
 {
+    struct platform_who who = *view->who;
+    struct platform_place place;
     struct platform_object state;
-    enum status st = platform_state_current(view->req->txn, object, &state);
+    enum status st =
+        platform_ws_find(view->req, &who, object->id, PLATFORM_WS_READ_STATE, &place);
+    if (st == ST_OK)
+        st = platform_state_current(view->req->txn, object, &state);
     if (st != ST_OK)
         return st == ST_NOT_FOUND ? ST_OK : st;
     return platform_view_add(view, &platform_state, &state);
@@ -220,14 +226,19 @@ static enum status include_state(struct platform_view *view, const struct platfo
 static enum status include_locker(struct platform_view *view, const struct platform_object *object)
 {
     struct platform_object locker;
+    bool sees = true;
     const char *id = platform_text(object->links, "locked-by");
     if (strcmp(platform_text(object->links, "locked-type"), "runs") == 0)
         return include_linked(view, id, &platform_run);
     bool user = strcmp(platform_text(object->links, "locked-type"), "users") == 0;
     enum status st = user ? platform_user_load(view->req->txn, id, &locker)
                           : platform_object_load(view->req->txn, "teams", id, &locker);
+    if (st == ST_OK && !user)
+        st = platform_team_sees(view->req, view->who, &locker, &sees);
     if (st != ST_OK)
         return st == ST_NOT_FOUND ? ST_OK : st;
+    if (!sees)
+        return ST_OK;
     return platform_view_add(view, user ? &platform_user : &platform_team, &locker);
 }
 

@@ -7,7 +7,7 @@
 #include "front/scheduler/scheduler_rights.h"
 #include "router/request/reply.h"
 
-enum { CALL_WAIT_MS = 120 * 1000 };
+enum { CALL_WAIT_MS = 120 * 1000, SIGNAL_NAME_MAX = 32 };
 
 /* Stop */
 
@@ -90,9 +90,12 @@ static enum status call_node(struct req *req)
     TRY(st);
     if (http != 200)
         return req_fail(req, status_of(http), "%.*s", (int)body.len, (const char *)body.data);
+    const struct text_value *given = NULL;
+    if (call->gives && text_json_parse(req->arena, buf_bytes(&body), &given, NULL) != ST_OK)
+        return req_fail(req, ST_REFUSED, "the reply of the node is malformed");
     struct text_writer w = req_reply_begin(req);
     if (call->gives) {
-        text_put_raw(&w, buf_bytes(&body));
+        text_put_value(&w, given);
     } else {
         text_open_object(&w);
         text_key(&w, "Index");
@@ -136,6 +139,9 @@ static enum status alloc_signal(struct req *req)
     const struct text_value *group;
     struct sched_alloc alloc;
     TRY(find_group(req, &alloc, &group));
+    if (strlen(in->signal) > SIGNAL_NAME_MAX) /* the agent ends a link with a message too long */
+        return req_fail(req, ST_INVALID, "Signal: at most %d characters are expected",
+                        SIGNAL_NAME_MAX);
     if (in->task[0] != '\0' && spec_item(group, "Tasks", in->task) == NULL)
         return req_fail(req, ST_REFUSED, "Task not found");
     text_open_object(&w);

@@ -200,6 +200,7 @@ static enum status work(struct req *req)
     TRY(sched_key(req->arena, "sched-node-alloc", node.id, "", &key));
     TRY(req_watch_prefix(req, key));
     TRY(sched_ids_of(req->txn, "sched-node-alloc", node.id, &ids));
+    struct sched_specs specs = {.n = 0};
     struct text_writer w = req_reply_begin(req);
     text_open_list(&w);
     for (size_t i = 0; i < ids.n; i++) {
@@ -210,7 +211,7 @@ static enum status work(struct req *req)
         TRY(sched_alloc_load(req->txn, ids.items[i], &alloc));
         if (sched_client_ended(alloc.report.status))
             continue; /* the node ends what it still runs of it */
-        TRY(sched_alloc_spec(req->txn, &alloc, &spec));
+        TRY(sched_specs_get(req->txn, &specs, &alloc, &spec));
         sched_show_alloc(&alloc, spec, &w);
     }
     text_close(&w);

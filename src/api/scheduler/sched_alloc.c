@@ -46,6 +46,46 @@ enum status sched_alloc_spec(struct state_txn *txn, const struct sched_alloc *al
     return ST_OK;
 }
 
+struct sched_spec_read {
+    const char *job;
+    uint64_t version;
+    const struct text_value *spec;
+};
+
+static enum status note_spec(struct state_txn *txn, struct sched_specs *specs,
+                             const struct sched_spec_read *read)
+{
+    if (specs->n == specs->room) {
+        size_t room = specs->room != 0 ? 2 * specs->room : 16;
+        struct sched_spec_read *more = arena_alloc(txn->arena, room * sizeof *more);
+        if (more == NULL)
+            return ST_NOMEM;
+        if (specs->n != 0)
+            memcpy(more, specs->items, specs->n * sizeof *more);
+        specs->items = more;
+        specs->room = room;
+    }
+    specs->items[specs->n++] = *read;
+    return ST_OK;
+}
+
+enum status sched_specs_get(struct state_txn *txn, struct sched_specs *specs,
+                            const struct sched_alloc *alloc, const struct text_value **ret_spec)
+{
+    struct sched_spec_read read = {.job = alloc->plan.job, .version = alloc->plan.job_version};
+    for (size_t i = specs->n; i > 0; i--) { /* lists are in the order of time: the latest first */
+        const struct sched_spec_read *known = &specs->items[i - 1];
+        if (known->version == read.version && strcmp(known->job, read.job) == 0) {
+            *ret_spec = known->spec;
+            return ST_OK;
+        }
+    }
+    TRY(sched_alloc_spec(txn, alloc, &read.spec));
+    TRY(note_spec(txn, specs, &read));
+    *ret_spec = read.spec;
+    return ST_OK;
+}
+
 static enum status alloc_read(struct req *req)
 {
     const struct text_value *spec;
@@ -216,6 +256,7 @@ static enum status put_entries(struct req *req, const struct sched_alloc *allocs
                                const struct listing *l)
 {
     struct text_writer w = req_reply_begin(req);
+    struct sched_specs specs = {.n = 0};
     int64_t given = 0;
     text_open_list(&w);
     for (size_t k = 0; k < n && l->per_page >= 0; k++) {
@@ -230,7 +271,7 @@ static enum status put_entries(struct req *req, const struct sched_alloc *allocs
             break;
         }
         const struct text_value *spec;
-        TRY(sched_alloc_spec(req->txn, alloc, &spec));
+        TRY(sched_specs_get(req->txn, &specs, alloc, &spec));
         const struct sched_stub how = {l->states, l->resources, 0, spec_text(spec, "Type")};
         sched_show_stub(alloc, &how, &w);
         if (l->resources)

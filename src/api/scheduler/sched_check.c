@@ -8,6 +8,7 @@
 
 enum { LINE_MAX_ = 200 };
 #define SECOND_NS INT64_C(1000000000)
+#define PAUSE_MAX_NS (10 * 365 * 86400 * SECOND_NS) /* of a delay or an interval */
 
 struct faults {
     struct arena *arena;
@@ -109,6 +110,29 @@ static void check_schedule(struct faults *f, const struct text_value *task)
         fault(f, "cron.timezone is not the name of a time zone");
 }
 
+/* A policy of restarts, of a group or a task: its interval bounds how often a task starts. */
+static void check_restarts(struct faults *f, const struct text_value *policy)
+{
+    if (policy == NULL || policy->kind != TEXT_OBJECT)
+        return;
+    check_range(f, policy, "Attempts", 0, 1000);
+    check_range(f, policy, "Delay", 0, PAUSE_MAX_NS);
+    if (spec_int(policy, "Attempts") != 0)
+        check_range(f, policy, "Interval", 5 * SECOND_NS, PAUSE_MAX_NS);
+}
+
+/* Each replacement of a failed allocation is kept: the delay bounds how many there are. */
+static void check_reschedules(struct faults *f, const struct text_value *policy)
+{
+    if (policy == NULL || policy->kind != TEXT_OBJECT ||
+        (!spec_bool(policy, "Unlimited") && spec_int(policy, "Attempts") == 0))
+        return;
+    check_range(f, policy, "Attempts", 0, 1000);
+    check_range(f, policy, "Delay", 5 * SECOND_NS, PAUSE_MAX_NS);
+    if (strcmp(spec_text(policy, "DelayFunction"), "constant") != 0)
+        check_range(f, policy, "MaxDelay", spec_int(policy, "Delay"), PAUSE_MAX_NS);
+}
+
 static void check_task(struct faults *f, const struct text_value *task)
 {
     const struct text_value *resources = text_get(task, "Resources");
@@ -123,6 +147,7 @@ static void check_task(struct faults *f, const struct text_value *task)
     check_range(f, logs, "MaxFileSizeMB", 1, 10000);
     check_range(f, task, "KillTimeout", 0, 86400 * SECOND_NS);
     check_range(f, task, "ShutdownDelay", 0, 86400 * SECOND_NS);
+    check_restarts(f, text_get(task, "RestartPolicy"));
     check_constraints(f, task);
     check_services(f, task);
     check_schedule(f, task);
@@ -137,7 +162,8 @@ static void check_group(struct faults *f, const struct text_value *group)
     check_range(f, group, "Count", 0, SCHED_COUNT_MAX);
     check_range(f, group, "ShutdownDelay", 0, 86400 * SECOND_NS);
     check_range(f, text_get(group, "EphemeralDisk"), "SizeMB", 0, 1 << 24);
-    check_range(f, text_get(group, "RestartPolicy"), "Attempts", 0, 1000);
+    check_restarts(f, text_get(group, "RestartPolicy"));
+    check_reschedules(f, text_get(group, "ReschedulePolicy"));
     check_constraints(f, group);
     check_services(f, group);
     if (tasks == NULL || tasks->kind != TEXT_LIST || tasks->first == NULL) {

@@ -52,25 +52,28 @@ static enum status watch_job(struct req *req)
     return req_watch_key(req, key);
 }
 
-/* Counts of a job's allocations by client status, per group or for the whole job. */
+/* Counts of a job's allocations by client status. */
 struct counts {
+    const char *group; /* NULL: of the whole job */
     uint64_t by[SCHED_CLIENTS];
     uint64_t live;
 };
 
-static enum status count_job(struct state_txn *txn, const char *job, const char *group,
-                             struct counts *ret)
+/* Read each allocation of a job once, and count it in every one of `n` counts that it belongs to. */
+static enum status count_job(struct state_txn *txn, const char *job, struct counts *counts,
+                             size_t n)
 {
     struct sched_ids ids;
-    *ret = (struct counts){.live = 0};
     TRY(sched_ids_of(txn, "sched-job-alloc", job, &ids));
     for (size_t i = 0; i < ids.n; i++) {
         struct sched_alloc alloc;
         TRY(sched_alloc_load(txn, ids.items[i], &alloc));
-        if (group != NULL && strcmp(alloc.plan.group, group) != 0)
-            continue;
-        ret->by[alloc.report.status]++;
-        ret->live += !sched_client_ended(alloc.report.status);
+        for (size_t k = 0; k < n; k++) {
+            if (counts[k].group != NULL && strcmp(alloc.plan.group, counts[k].group) != 0)
+                continue;
+            counts[k].by[alloc.report.status]++;
+            counts[k].live += !sched_client_ended(alloc.report.status);
+        }
     }
     return ST_OK;
 }
@@ -78,12 +81,12 @@ static enum status count_job(struct state_txn *txn, const char *job, const char 
 static enum status status_of_job(struct state_txn *txn, const struct sched_job *job,
                                  const char **ret_status)
 {
-    struct counts counts;
+    struct counts counts = {.group = NULL};
     struct sched_ids evals;
     *ret_status = "dead";
     if (job->stop)
         return ST_OK;
-    TRY(count_job(txn, job->id, NULL, &counts));
+    TRY(count_job(txn, job->id, &counts, 1));
     *ret_status = "running";
     if (counts.live != 0)
         return ST_OK;
@@ -262,24 +265,29 @@ static enum status read_job(struct req *req)
 static enum status put_summary(struct req *req, const struct sched_job *job, struct text_writer *w)
 {
     const struct text_value *groups = text_get(job->spec, "TaskGroups");
+    struct counts *counts = arena_zalloc(req->arena, (groups->n + 1) * sizeof *counts);
+    size_t n = 0;
+    if (counts == NULL)
+        return ST_NOMEM;
+    TEXT_FOR (group, groups)
+        counts[n++].group = spec_text(group, "Name");
+    TRY(count_job(req->txn, job->id, counts, n));
     text_open_object(w);
     text_member_str(w, "JobID", job->id);
     text_member_str(w, "Namespace", "default");
     text_key(w, "Summary");
     text_open_object(w);
-    TEXT_FOR (group, groups) {
-        struct counts n;
-        const char *name = spec_text(group, "Name");
-        TRY(count_job(req->txn, job->id, name, &n));
-        text_key(w, name);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *by = counts[i].by;
+        text_key(w, counts[i].group);
         text_open_object(w);
         text_member_int(w, "Queued", 0);
-        text_member_int(w, "Starting", (int64_t)n.by[SCHED_PENDING]);
-        text_member_int(w, "Running", (int64_t)n.by[SCHED_RUNNING]);
-        text_member_int(w, "Complete", (int64_t)n.by[SCHED_COMPLETE]);
-        text_member_int(w, "Failed", (int64_t)n.by[SCHED_FAILED]);
-        text_member_int(w, "Lost", (int64_t)n.by[SCHED_LOST]);
-        text_member_int(w, "Unknown", (int64_t)n.by[SCHED_UNKNOWN]);
+        text_member_int(w, "Starting", (int64_t)by[SCHED_PENDING]);
+        text_member_int(w, "Running", (int64_t)by[SCHED_RUNNING]);
+        text_member_int(w, "Complete", (int64_t)by[SCHED_COMPLETE]);
+        text_member_int(w, "Failed", (int64_t)by[SCHED_FAILED]);
+        text_member_int(w, "Lost", (int64_t)by[SCHED_LOST]);
+        text_member_int(w, "Unknown", (int64_t)by[SCHED_UNKNOWN]);
         text_close(w);
     }
     text_close(w);

@@ -20,6 +20,7 @@ struct placer {
     struct sched_alloc *allocs;
     bool *keeps; /* the allocation keeps its name */
     size_t n_allocs;
+    struct sched_specs specs; /* of their versions */
     struct node_view **nodes;
     size_t n_nodes;
     struct buf failed; /* JSON: Metrics of groups that were not placed whole */
@@ -61,7 +62,7 @@ static enum status same_group(struct placer *p, const struct sched_alloc *alloc,
     CLEANUP(buf_done) struct buf x = {0}, y = {0};
     struct text_writer v = {.out = &x, .plain = true}, w = {.out = &y, .plain = true};
     const struct text_value *spec;
-    TRY(sched_alloc_spec(p->txn, alloc, &spec));
+    TRY(sched_specs_get(p->txn, &p->specs, alloc, &spec));
     text_put_value(&v, spec_group(spec, alloc->plan.group));
     text_put_value(&w, group);
     TRY(buf_status(&x));

@@ -312,9 +312,18 @@ static enum status fill_given(struct req *req, const struct text_value *v, const
     return ST_OK;
 }
 
+static enum status too_long(struct req *req)
+{
+    return req_fail(req, ST_TOO_BIG, "the job is longer than %d bytes", SCHED_SPEC_MAX);
+}
+
+/* A short object becomes long with its defaults: a list of many is refused on the way, before it
+ * takes the memory. */
 static enum status fill_object(struct req *req, const struct text_value *object,
                                const struct row *rows, struct text_writer *w)
 {
+    if (w->out->len > SCHED_SPEC_MAX)
+        return too_long(req);
     text_open_object(w);
     for (const struct row *row = rows; row->name != NULL; row++) {
         const struct text_value *v = member(object, row->name);
@@ -332,6 +341,22 @@ static enum status fill_object(struct req *req, const struct text_value *object,
     return ST_OK;
 }
 
+/* A node reads the job with each of its allocations: their number times the job's length is bounded.
+ */
+static enum status check_work(struct req *req, const struct text_value *spec, size_t len)
+{
+    const struct text_value *groups = text_get(spec, "TaskGroups");
+    uint64_t n = 0;
+    TEXT_FOR (group, groups)
+        n += (uint64_t)spec_int(group, "Count"); /* checked: 0 to SCHED_COUNT_MAX */
+    if (n * len <= SCHED_WORK_MAX)
+        return ST_OK;
+    return req_fail(req, ST_TOO_BIG,
+                    "%llu allocations of a job of %zu bytes are more than %d bytes for the nodes: "
+                    "shorten the job, or lower its counts",
+                    (unsigned long long)n, len, SCHED_WORK_MAX);
+}
+
 enum status sched_spec_fill(struct req *req, const struct text_value *job,
                             const struct text_value **ret_spec)
 {
@@ -343,7 +368,7 @@ enum status sched_spec_fill(struct req *req, const struct text_value *job,
     TRY(fill_object(req, job, batch ? job_batch_rows : job_service_rows, &w));
     TRY(buf_status(&text));
     if (text.len > SCHED_SPEC_MAX)
-        return req_fail(req, ST_TOO_BIG, "the job is longer than %d bytes", SCHED_SPEC_MAX);
+        return too_long(req);
     uint8_t *own = arena_dup(req->arena, buf_bytes(&text));
     if (own == NULL)
         return ST_NOMEM;
@@ -351,5 +376,6 @@ enum status sched_spec_fill(struct req *req, const struct text_value *job,
     spec = (struct text_value *)(uintptr_t)text_get(*ret_spec, "Name");
     if (spec->text.len == 0)
         spec->text = text_get(*ret_spec, "ID")->text;
-    return sched_spec_check(req, *ret_spec);
+    TRY(sched_spec_check(req, *ret_spec));
+    return check_work(req, *ret_spec, text.len);
 }

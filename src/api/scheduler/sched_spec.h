@@ -4,10 +4,15 @@
 
 #include "router/request/req.h"
 
-enum { SCHED_COUNT_MAX = 10000, SCHED_ERRORS_MAX = 16 };
+enum {
+    SCHED_COUNT_MAX = 10000,
+    SCHED_ERRORS_MAX = 16,
+    SCHED_WORK_MAX = 64 * 1024 * 1024, /* bytes of a job, times its allocations */
+};
 
 /* Check and fill `job`, the member Job of a body. ST_INVALID: a field has the wrong type;
- * ST_REFUSED (500): upstream's multi-error. Both with the request's error. ST_TOO_BIG; ST_NOMEM. */
+ * ST_REFUSED (500): upstream's multi-error; ST_TOO_BIG: longer than SCHED_SPEC_MAX with its
+ * defaults, or than SCHED_WORK_MAX times its counts. All with the request's error. ST_NOMEM. */
 NODISCARD enum status sched_spec_fill(struct req *req, const struct text_value *job,
                                       const struct text_value **ret_spec);
 

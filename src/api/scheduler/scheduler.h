@@ -24,6 +24,15 @@ NODISCARD enum status sched_alloc_find(struct req *req, const char *absent,
 /* The specification of an allocation's version; NULL: the job was purged. */
 NODISCARD enum status sched_alloc_spec(struct state_txn *txn, const struct sched_alloc *alloc,
                                        const struct text_value **ret_spec);
+/* Specifications that a transaction read: allocations of one version of a job share one. */
+struct sched_specs {
+    struct sched_spec_read *items;
+    size_t n, room;
+};
+/* As sched_alloc_spec, read once for each version. Zero-initialise `specs`; `txn` owns its memory. */
+NODISCARD enum status sched_specs_get(struct state_txn *txn, struct sched_specs *specs,
+                                      const struct sched_alloc *alloc,
+                                      const struct text_value **ret_spec);
 /* Parameters of lists of allocations. */
 extern const struct schema sched_list_schema;
 /* Reply with the list of the allocations of a job or a node. The row has sched_list_schema. */

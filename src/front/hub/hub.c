@@ -217,6 +217,30 @@ static bool hub_begin(void)
     return true;
 }
 
+static bool is_stranger(enum peer_kind kind)
+{
+    return kind == PEER_GREET || kind == PEER_SAY;
+}
+
+/* The oldest stranger gives way to a new one. The lock is held. */
+static void hub_make_way(void)
+{
+    struct peer *oldest = NULL;
+    unsigned n = 0;
+    ASSERT(hub.begun);
+    ASSERT(hub.n_peers <= HUB_CONNECTIONS_MAX);
+    LIST_FOR (item, &hub.peers) {
+        struct peer *peer = CONTAINER_OF(item, struct peer, link);
+        if (peer->dead || !is_stranger(peer->kind))
+            continue;
+        oldest = oldest != NULL ? oldest : peer;
+        n++;
+    }
+    ASSERT((n == 0) == (oldest == NULL));
+    if (n >= HUB_STRANGERS_MAX)
+        oldest->dead = true;
+}
+
 /* Add a connection, which says `accept` first. The lock is held. NULL: refused; the connection is
  * closed. */
 static struct peer *hub_add(struct http_taken *taken, enum peer_kind kind, struct bytes accept)
@@ -227,6 +251,8 @@ static struct peer *hub_add(struct http_taken *taken, enum peer_kind kind, struc
         http_taken_done(taken);
         return NULL;
     }
+    if (is_stranger(kind))
+        hub_make_way();
     peer->kind = kind;
     peer->fresh = true;
     peer->taken = *taken;

@@ -12,6 +12,8 @@
  *    HUB_OUT_MAX unread bytes.
  * 2. A call ends once: by its reply, the end of the link, or its deadline.
  * 3. Of two links of one node the newer one counts.
+ * 4. Clients that showed no valid token have HUB_STRANGERS_MAX connections together: the oldest
+ *    gives way to a new one, so strangers leave room for links and sessions.
  *
  * Not here: rights, and what a call means. */
 #ifndef HOLDFAST_FRONT_HUB_HUB_H
@@ -23,6 +25,7 @@ enum {
     HUB_ID_LEN = 36,            /* length of the UUID of a node or session */
     HUB_OUT_MAX = 256 * 1024,   /* unread output above which the other side is not read */
     HUB_CONNECTIONS_MAX = 4096, /* most connections of the hub */
+    HUB_STRANGERS_MAX = 256,    /* connections of clients that greet, or read their refusal */
     HUB_SESSION_WAIT_MS = 10000,
     HUB_SAY_MS = 5000, /* how long a refused client has to read its close frame */
 };

@@ -25,11 +25,15 @@ size_t peer_pending(const struct peer *peer)
 
 bool peer_wants(const struct peer *peer)
 {
+    ASSERT(peer->kind == PEER_LINK || peer->websocket == NULL || peer->ended || peer->dead ||
+           peer->kind == PEER_SAY);
     ASSERT(peer->other == NULL || peer->other->other == peer);
     if (peer->dead || peer->ended)
         return false;
     if (peer->kind == PEER_CLIENT || peer->kind == PEER_NODE)
         return peer->other != NULL && peer_pending(peer->other) < HUB_OUT_MAX;
+    if (peer->kind == PEER_LINK) /* each ping of a node makes output */
+        return peer_pending(peer) < HUB_OUT_MAX;
     return true;
 }
 
