@@ -28,6 +28,7 @@ FIRES = {
     "HoldfastNoActiveNode": ([("holdfast_active", HERE, "1x30 0x60"),
                               ("holdfast_active", HERE | {"instance": "2"}, "0x90"),
                               ("holdfast_active", {"cluster": "b", "instance": "3"}, "1x90")], ALONE, "0"),
+    "HoldfastNoQuorum": ([("holdfast_quorum", HERE, "1x30 0x60")], HERE, ""),
     "HoldfastSealed": ([("holdfast_sealed", HERE, "0x30 1x60")], HERE, ""),
     "HoldfastElections": ([("holdfast_raft_elections_total", HERE, "1x30 2+1x60")], ALONE, ""),
     "HoldfastFollowerLag": ([("holdfast_raft_follower_lag_entries", HERE | {"peer": "node2"}, "10000x30 10001x60")],

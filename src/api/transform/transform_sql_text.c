@@ -113,7 +113,7 @@ static enum status copy_cell(struct statement *s, const struct out_sql_value *v,
 
 /* Columns: storage_token, fingerprint, key_version, expiration_time, encrypted_id, ciphertext,
  * encrypted_metadata; a look-up by fingerprint lacks the last two. */
-static enum status take_row(void *ctx, const struct out_sql_value *v, bool whole)
+static enum status take_sql_row(void *ctx, const struct out_sql_value *v, bool whole)
 {
     struct statement *s = ctx;
     bool fits = !v[0].is_null && v[0].bytes.len == TRANSFORM_DIGEST && !v[1].is_null &&
@@ -139,12 +139,12 @@ static enum status take_row(void *ctx, const struct out_sql_value *v, bool whole
 
 static enum status on_row(void *ctx, const struct out_sql_value *v)
 {
-    return take_row(ctx, v, true);
+    return take_sql_row(ctx, v, true);
 }
 
 static enum status on_hit(void *ctx, const struct out_sql_value *v)
 {
-    return take_row(ctx, v, false);
+    return take_sql_row(ctx, v, false);
 }
 
 /* Rows that an earlier store gave are asked for again, which is harmless: the first one counts. */

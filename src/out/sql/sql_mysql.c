@@ -159,7 +159,7 @@ static int refuse_infile_error(void *ptr, char *message, unsigned len)
     return 1;
 }
 
-static bool set_options(struct mysql_conn *c, enum sql_tls tls, const char *ca_path)
+static bool set_client_options(struct mysql_conn *c, enum sql_tls tls, const char *ca_path)
 {
     MYSQL *my = &c->my;
     unsigned none = 0;
@@ -244,7 +244,7 @@ static enum status connect_by(struct mysql_conn *c, const struct sql_try *t, con
     if (!initialised || mysql_init(&c->my) == NULL)
         return ST_NOMEM;
     c->open = true;
-    if (!set_options(c, tls, authorities_of(t, ca_path)))
+    if (!set_client_options(c, tls, authorities_of(t, ca_path)))
         return ST_NOMEM;
     enum status st = real_connect(c, t, t->ip != NULL ? address + v6 : NULL);
     bool clear = st == ST_OK && mysql_get_ssl_cipher(&c->my) == NULL;
