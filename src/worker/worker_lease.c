@@ -68,7 +68,7 @@ static bool lease_renew(struct job *job)
 }
 
 /* Wait, unless the job ends. */
-static void pause_ms(struct job *job, int64_t ms)
+static void await_ms(struct job *job, int64_t ms)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until); /* the clock exists */
@@ -86,7 +86,7 @@ static void *lease_run(void *ctx)
     struct job *job = ctx;
     int64_t pause_ms = worker.renew_s * 1000;
     while (!job->over && job->order != ORDER_LOST) {
-        pause_ms(job, pause_ms);
+        await_ms(job, pause_ms);
         if (job->over)
             break;
         pause_ms = lease_renew(job) ? worker.renew_s * 1000 : RETRY_MS;
