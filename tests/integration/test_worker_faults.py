@@ -3,7 +3,9 @@
 import gzip
 import io
 import json
+import os
 import pathlib
+import signal
 import subprocess
 import tarfile
 import time
@@ -324,8 +326,9 @@ def test_a_short_outage_of_every_server_does_no_harm(script):
 
 def test_a_killed_worker_keeps_the_state_and_does_not_go_on(script):
     worker = script.start_worker()
-    job, _ = slow_apply(script)
+    job, pid = slow_apply(script)
     worker.kill()
+    os.kill(pid, signal.SIGKILL)  # without a sandbox the command outlives the worker
     (script.dir / "pid").unlink()
     worker.start()
     assert script.registered[-1]["agent_id"] == script.registered[0].get("agent_id", "agent-0000000000000001")

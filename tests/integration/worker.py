@@ -71,8 +71,7 @@ class Worker:
         return sorted(one.name for one in folder.iterdir()) if folder.exists() else []
 
     def states(self):
-        folder = self.data / "states"
-        return sorted(folder.iterdir()) if folder.exists() else []
+        return sorted((self.data / "states").glob("*.tfstate"))
 
     def end(self):
         if self.process is not None and self.process.poll() is None:
