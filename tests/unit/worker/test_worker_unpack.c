@@ -250,7 +250,7 @@ static void a_link_in_the_folder_is_not_followed(void **ctx)
 
 static void limits_are_kept(void **ctx)
 {
-    CLEANUP(buf_done) struct buf many = {0}, big = {0}, deep = {0}, gz = {0};
+    CLEANUP(buf_done) struct buf many = {0}, big = {0}, deep = {0};
     const struct room *room = *ctx;
     struct reason why = {{0}};
     char name[32];
