@@ -47,6 +47,19 @@ def test_aliases_groups_and_tokens_move_and_policies_do_not(cluster):
         call(node, "GET", "auth/token/lookup-self", status=403, token=source_token)
 
 
+def test_merge_gives_a_disabled_entity_no_rights_back(cluster):
+    one, two, three = cluster.nodes
+    token, source = person(cluster, "off", "team/pass")
+    _, target = person(cluster, "on")
+    write(one, "identity/entity/id/" + source, {"disabled": True}, 200)
+    answer = merge(two, target, source, status=400)
+    assert f"entity {source} is disabled" in answer.json["errors"][0]
+    call(three, "GET", "auth/token/lookup-self", status=403, token=token)
+    write(one, "identity/entity/id/" + target, {"disabled": True}, 200)
+    merge(two, target, source)
+    call(three, "GET", "auth/token/lookup-self", status=403, token=token)
+
+
 def test_second_merge_leads_to_the_last_target(cluster):
     one, two, three = cluster.nodes
     token, first = person(cluster, "chain")

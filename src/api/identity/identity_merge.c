@@ -228,6 +228,20 @@ static enum status redirect(struct req *req, struct merge *m, const struct ident
     return ST_OK;
 }
 
+/* A merge must not give back what a disabled entity was refused: its tokens become the target's. */
+static enum status refuse_disabled(struct req *req, const struct merge *m)
+{
+    if (m->to.disabled)
+        return ST_OK;
+    for (size_t i = 0; i < m->n_from; i++)
+        if (m->from[i].disabled)
+            return req_fail(req, ST_INVALID,
+                            "entity %s is disabled, and its tokens would be valid again: enable it "
+                            "first, or disable the entity to merge to",
+                            m->from[i].id);
+    return ST_OK;
+}
+
 static enum status merge_entities(struct req *req)
 {
     const struct merge_in *in = req_body(req);
@@ -243,6 +257,7 @@ static enum status merge_entities(struct req *req)
     if (has(&in->from_entity_ids, in->to_entity_id))
         return req_fail(req, ST_INVALID, "to_entity_id should not be present in from_entity_ids");
     TRY(load_entities(req, in, &m));
+    TRY(refuse_disabled(req, &m));
     TRY(load_all_aliases(req, &m));
     TRY(settle_aliases(req, in, &m, &refused));
     if (refused)
