@@ -198,6 +198,22 @@ static bool field_takes(const struct field *f, const struct text_value *v)
     return false;
 }
 
+/* Whether the value has the JSON type of the field, as a typed schema asks. */
+static bool has_type(const struct field *f, const struct text_value *v)
+{
+    bool map = f->kind == FIELD_MAP;
+    if (f->kind == FIELD_STRING || f->kind == FIELD_BOOL || f->kind == FIELD_INT)
+        return v->kind == (f->kind == FIELD_STRING ? TEXT_STRING
+                           : f->kind == FIELD_BOOL ? TEXT_BOOL
+                                                   : TEXT_NUMBER);
+    if (!map && f->kind != FIELD_STRINGS)
+        return true;
+    TEXT_FOR (item, v)
+        if (item->kind != TEXT_STRING)
+            return false;
+    return v->kind == (map ? TEXT_OBJECT : TEXT_LIST);
+}
+
 static bool is_name_of(const struct schema *schema, const struct field *f, struct bytes name)
 {
     size_t len = strlen(f->name);
@@ -221,9 +237,12 @@ static bool takes(const struct schema *schema, const struct text_value *object)
         if (found != NULL && found->kind == TEXT_NULL && f->kind != FIELD_VALUE)
             found = NULL;
         if (found != NULL && found->kind == TEXT_STRING && found->text.len == 0 && !f->exact &&
+            !schema->typed &&
             (f->kind == FIELD_BOOL || f->kind == FIELD_INT || f->kind == FIELD_DURATION ||
              f->kind == FIELD_SIZE))
             found = NULL;
+        if (found != NULL && schema->typed && !has_type(f, found))
+            return false;
         if (found == NULL ? f->required : !field_takes(f, found))
             return false;
     }
@@ -314,11 +333,22 @@ static void put_name(struct dice *d, const struct schema *schema, const struct f
     buf_add_str(out, "\": ");
 }
 
-/* `changes`: one in so many members is changed; 0: none, the body fits. */
 /* A value that the field takes: an exact field takes no boolean, and an empty text in place of a
- * number or boolean means that the field is not given. */
-static const char *right_value(struct dice *d, const struct field *f)
+ * number or boolean means that the field is not given. A typed schema takes the JSON type alone. */
+static const char *right_value(struct dice *d, const struct schema *schema, const struct field *f)
 {
+    static const char *const typed[][2] = {
+        [FIELD_STRING] = {"\"text\"", "\"\""},
+        [FIELD_BOOL] = {"true", "false"},
+        [FIELD_INT] = {"0", "-5"},
+        [FIELD_DURATION] = {"90", "\"2d\""},
+        [FIELD_SIZE] = {"4096", "\"1KB\""},
+        [FIELD_STRINGS] = {"[]", "[\"a,b\"]"},
+        [FIELD_MAP] = {"{}", "{\"a\": \"b\"}"},
+        [FIELD_VALUE] = {"null", "[]"},
+    };
+    if (schema->typed)
+        return typed[f->kind][dice_below(d, 2)];
     const char *value = of_kind[f->kind][dice_below(d, 6)];
     bool number = f->kind == FIELD_BOOL || f->kind == FIELD_INT || f->kind == FIELD_DURATION ||
                   f->kind == FIELD_SIZE;
@@ -327,6 +357,7 @@ static const char *right_value(struct dice *d, const struct field *f)
     return wrong ? of_kind[f->kind][0] : value;
 }
 
+/* `changes`: one in so many members is changed; 0: none, the body fits. */
 static void make_body(struct dice *d, const struct schema *schema, unsigned changes,
                       struct buf *out)
 {
@@ -340,7 +371,7 @@ static void make_body(struct dice *d, const struct schema *schema, unsigned chan
         ASSERT(f->kind < ARRAY_LEN(of_kind));
         buf_add_str(out, comma);
         put_name(d, schema, f, out);
-        buf_add_str(out, change ? odd[dice_below(d, ARRAY_LEN(odd))] : right_value(d, f));
+        buf_add_str(out, change ? odd[dice_below(d, ARRAY_LEN(odd))] : right_value(d, schema, f));
         comma = ", ";
         if (change && dice_once(d, 6)) /* once more */
             i--;

@@ -231,6 +231,7 @@ static enum status redirect(struct req *req, struct merge *m, const struct ident
 /* A merge must not give back what a disabled entity was refused: its tokens become the target's. */
 static enum status refuse_disabled(struct req *req, const struct merge *m)
 {
+    ASSERT(m->n_from > 0);
     if (m->to.disabled)
         return ST_OK;
     for (size_t i = 0; i < m->n_from; i++)

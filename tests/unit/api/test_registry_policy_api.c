@@ -564,7 +564,7 @@ static struct bytes no_token(const struct req *req, const struct router_request 
 static void open_second(void)
 {
     static struct dialect dialect;
-    static struct route_api apis[4];
+    static struct route_api apis[8];
     static const struct route_api *all[ARRAY_LEN(apis)];
     static struct module module;
     static const struct module *const modules[] = {&module, &token_module, &cubbyhole_module,

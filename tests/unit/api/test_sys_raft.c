@@ -58,8 +58,8 @@ static void set_members(unsigned n, unsigned voters)
         struct rlog_member *m = &raft->members[i];
         *m = (struct rlog_member){.id = i + 1, .role = i < voters ? RLOG_VOTER : RLOG_SPARE};
         m->name[0] = (char)('a' + i);
-        peers[i] =
-            (struct node_peer){.heard_ms = now_ms(), .healthy = true, .stable_ms = now_ms() - 5000};
+        peers[i] = (struct node_peer){
+            .heard_ms = now_ms(), .healthy = true, .serves = true, .stable_ms = now_ms() - 5000};
         peers[i].name[0] = m->name[0];
     }
 }
