@@ -173,7 +173,8 @@ def entry(name, kind, link=""):
     ({"main.tf": ONE, "d": entry("d", tarfile.CHRTYPE)}, "a device"),
     ({"main.tf": ONE, "p": entry("p", tarfile.FIFOTYPE)}, "a pipe"),
     ({"main.tf": ONE, "bomb": b"\0" * (9 << 20)}, "more than 8388608 bytes"),
-    (b"no gzip at all", "not gzip"), (archive({"main.tf": ONE})[:-20], "too early")])
+    (b"no gzip at all", "not gzip"), (archive({"main.tf": ONE})[:-20], "too early")],
+    ids=["up", "absolute", "symlink", "link", "device", "pipe", "bomb", "text", "cut"])
 def test_a_hostile_configuration_is_refused_with_the_reason(script, files, reason):
     worker = script.start_worker(unpacked_bytes_max="8MiB")
     job = script.run("plan", files)

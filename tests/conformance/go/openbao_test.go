@@ -33,7 +33,7 @@ func rotateKeys(t *testing.T, client *api.Client, keys []string) []string {
 	refused(t, err, http.StatusBadRequest, "no recovery key")
 	_, err = sys.RotateRootRetrieveBackup()
 	refused(t, err, http.StatusBadRequest, "no backed-up keys")
-	refused(t, sys.RotateRoot(), http.StatusNotImplemented, "rotate/root/init")
+	refused(t, sys.RotateRoot(), http.StatusBadRequest, "rotate/root/init")
 	must(t, sys.RotateKeyring())
 	return made.Keys
 }
