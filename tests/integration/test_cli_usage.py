@@ -302,9 +302,11 @@ def test_a_closed_output_is_an_error(cli):
 
 # What makes commands ask the server; else "x" for each argument that is required.
 GIVEN = {
-    "write": ["x", "a=1"], "patch": ["x", "a=1"], "kv put": ["x", "a=1"], "kv patch": ["x", "a=1"],
-    "kv list": ["x"], "kv undelete": ["x", "-versions=1"], "kv destroy": ["x", "-versions=1"],
-    "kv rollback": ["x", "-version=1"], "login": ["x"], "token revoke": ["x"], "unwrap": ["x"],
+    "write": ["x", "a=1"], "patch": ["x", "a=1"], "kv put": ["x/y", "a=1"], "kv patch": ["x/y", "a=1"],
+    "kv list": ["x"], "kv undelete": ["x/y", "-versions=1"], "kv destroy": ["x/y", "-versions=1"],
+    "kv rollback": ["x/y", "-version=1"], "kv get": ["x/y"], "kv delete": ["x/y"],
+    "kv metadata get": ["x/y"], "kv metadata put": ["x/y"], "kv metadata patch": ["x/y"],
+    "kv metadata delete": ["x/y"], "login": ["x"], "token revoke": ["x"], "unwrap": ["x"],
     "policy write": ["x", "-"], "operator unseal": ["x"],
     "operator raft snapshot auto write": ["x", "a=1"],
     "acl policy create": ["-name=x"], "acl policy read": ["-id=x"],
@@ -320,7 +322,7 @@ WITHOUT_2 = {"status", "operator raft snapshot save", "job run"}  # 2 is for sea
 
 
 ASK_NO_SERVER = {
-    "dev", "server", "agent", "cluster bootstrap", "cluster add", "audit verify", "dump log",
+    "dev", "server", "agent", "worker", "cluster bootstrap", "cluster add", "audit verify", "dump log",
     "dump snapshot", "dump formats", "operator raft snapshot inspect", "operator raft recover",
     "operator raft snapshot verify", "policy fmt", "completion", "man", "version",
 }
@@ -432,9 +434,9 @@ SPECIAL = {"-field": "=request_id", "-format": "=json", "-method": "=token", "-v
            "-token-file": "=FOLDER/b", "-expires-ttl": "=1h", "-node-identity": "=x:y",
            "-append-node-identity": "=x:y"}
 WITH = {  # what a flag is given beside itself, or its command is without it
-    "kv patch -method": ["-method=rw", "x", "a=1"], "login -field": ["-token-only", "t"],
+    "kv patch -method": ["-method=rw", "x/y", "a=1"], "login -field": ["-token-only", "t"],
     "login -path": ["-method=approle", "a=1"],
-    "kv get -field": ["-field=a", "x"], "policy read -field": ["-field=policy", "x"],
+    "kv get -field": ["-field=a", "x/y"], "policy read -field": ["-field=policy", "x"],
     "lease revoke -force": ["-prefix", "x"], "lease revoke -f": ["-prefix", "x"],
     "lease list -limit": ["-all"],
     "operator generate-root": ["k"], "operator rekey": ["k"], "operator dr token": ["k"],

@@ -47,7 +47,7 @@ def test_a_lost_file_of_the_cluster_port_costs_no_data(tmp_path, field, content)
             assert node.call("GET", "/v1/kv/kept").data == {"n": 1}
 
 
-WORKERS = r"(?:waits|serves) with (\d+) workers"
+WORKERS = r"(?:serving as|waiting) .*?(?:with |; )(\d+) workers"
 
 
 def test_one_usable_processor_is_left_to_the_raft_thread():

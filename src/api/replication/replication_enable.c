@@ -238,6 +238,23 @@ static enum status store_link(struct req *req, const struct dr_pending *pending,
     return dr_root_put(req->txn, secret_bytes(&answer->root));
 }
 
+/* The state of the primary must be newer than the own one, which it replaces. A secondary that
+ * streams from this very primary has that primary's records, also those of after the answer. */
+static enum status check_version(struct req *req, const struct dr_answer *answer, bool resync)
+{
+    CLEANUP(dr_link_record_done) struct dr_link_record link = {0};
+    if (state_version(req->txn) <= answer->version)
+        return ST_OK;
+    enum status st = resync ? dr_link_get(req->txn, &link) : ST_NOT_FOUND;
+    if (st == ST_OK && memcmp(link.cluster, answer->name.cluster, sizeof link.cluster) == 0)
+        return ST_OK;
+    if (st != ST_OK && st != ST_NOT_FOUND)
+        return st;
+    return req_fail(req, ST_BUSY,
+                    "this cluster was written to while the primary was asked: repeat the request "
+                    "with the same token");
+}
+
 static enum status begin_following(struct req *req, bool resync)
 {
     CLEANUP(dr_pending_done) struct dr_pending pending = {0};
@@ -247,10 +264,7 @@ static enum status begin_following(struct req *req, bool resync)
     ASSERT(req != NULL);
     TRY(dr_pending_decode(a->pending, &pending));
     TRY(read_answer(req, a, &pending, &answer));
-    if (state_version(req->txn) > answer.version)
-        return req_fail(req, ST_BUSY,
-                        "this cluster was written to while the primary was asked: repeat the "
-                        "request with the same token");
+    TRY(check_version(req, &answer, resync));
     struct dr_primary primary = {
         .epoch = answer.name.epoch, .id = pending.bundle.name.id, .address = a->address};
     memcpy(primary.set, answer.name.set, sizeof primary.set);
