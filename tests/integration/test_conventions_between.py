@@ -10,9 +10,17 @@ ABSENT = ("kv/a", "catalog/services", "health/service/web", "agent/members", "se
 RESERVED = ("catalog/services", "session/list", "event/list", "operator/raft/configuration", "txn")
 
 
+class Between(RegistryCluster):
+    """No document has the paths that are asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.recorded = False
+
+
 @pytest.fixture(scope="module")
 def cluster():
-    with RegistryCluster() as cluster:
+    with Between() as cluster:
         yield cluster
 
 

@@ -234,5 +234,9 @@ def test_a_primary_ends_and_client_tokens_count_for_nothing_on_paths_of_a_second
     assert "no secondary of this id" in cli("operator", "dr", "revoke-secondary", "nobody", code=2).stderr
     assert "is no DR primary any more" in cli("operator", "dr", "disable").stdout
     await_mode(c, "disabled")
+    call(node, "POST", f"{DR}/primary/enable", {})
+    await_mode(c, "primary")
+    call(node, "POST", f"{DR}/primary/disable")
+    await_mode(c, "disabled")
     assert "no part in disaster recovery" in cli("operator", "dr", "disable", code=2).stderr
     call(node, "PUT", "/v1/kv/after", {"x": "1"}, status=204)
