@@ -11,11 +11,7 @@ RESERVED = ("catalog/services", "session/list", "event/list", "operator/raft/con
 
 
 class Between(RegistryCluster):
-    """No document has the paths that are asked for."""
-
-    def __init__(self):
-        super().__init__()
-        self.recorded = False
+    recorded = False  # no document has the paths that are asked for
 
 
 @pytest.fixture(scope="module")
