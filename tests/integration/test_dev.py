@@ -15,8 +15,9 @@ import pytest
 
 from cluster import HOLDFAST, PATIENCE_S
 
-# Above the ports that clusters of the tests are given, thirty for each worker.
-PORTS = 32000 + 30 * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 25)
+# Below the ports that clusters of the tests are given: 500 for each worker, because a second cluster and
+# the registries of both lie up to 430 ports above the first one.
+PORTS = 5000 + 500 * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 10)
 
 
 def is_free(port):
